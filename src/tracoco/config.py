@@ -1,0 +1,190 @@
+"""Settings of a run: typed and checked, from a preset and `--set`, kept in the run folder."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+
+from tracoco.errors import UserError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Settings(BaseModel):
+    """A group of settings: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(Settings):
+    """How crops are drawn from the prepared scans. Batch sizes are per process."""
+
+    labelled_batch: PositiveInt = 2
+    unlabelled_batch: NonNegativeInt = 2
+    crop: tuple[PositiveInt, ...] | None = None
+    """Voxels per axis; the plan's crop if not given."""
+    flips: bool = True
+    turns: bool = True
+    """Quarter turns in the plane of the first two axes, where their spacing is equal."""
+    brightness: float = Field(default=0.25, ge=0.0, lt=1.0)
+    """Intensities are multiplied by a factor in [1 - brightness, 1 + brightness]."""
+    foreground: float = Field(default=1 / 3, ge=0.0, le=1.0)
+    """Share of the labelled crops that are placed over a foreground voxel."""
+    workers: NonNegativeInt = 1
+    """Processes that read crops; the batches do not depend on their number."""
+
+
+class NetworkConfig(Settings):
+    """Which network, and how wide."""
+
+    name: str = "light-unet"
+    filters: PositiveInt = 16
+    """Channels of the finest level; each level below doubles them."""
+
+
+class OptimizerConfig(Settings):
+    """SGD with momentum and a polynomial decay of the rate, as in the paper's experiments."""
+
+    lr: float = Field(default=0.05, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=5e-4, ge=0)
+    poly_power: float = Field(default=0.9, ge=0)
+    clip_norm: float | None = Field(default=None, gt=0)
+    """Largest norm of each network's gradient; none by default."""
+
+
+class TrainingConfig(Settings):
+    """Length of a run, and how often it saves and validates. Everything counts in steps."""
+
+    steps: PositiveInt = 2000
+    save_every: PositiveInt = 200
+    validate_every: PositiveInt = 200
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    compile: bool = False
+
+
+class InferenceConfig(Settings):
+    """How a whole scan is covered by windows of the crop's size."""
+
+    overlap: tuple[float, ...] | float = 0.5
+    """Share of a window that its neighbour covers too, for all axes or one value each."""
+    weights: Literal["gaussian", "uniform"] = "gaussian"
+    batch: PositiveInt = 2
+
+
+class MethodChoice(BaseModel):
+    """A method's name; the other keys are its own settings, checked when it is built."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = "tracoco"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything but the name."""
+        return dict(self.model_extra or {})
+
+
+class Config(Settings):
+    """All settings of a run."""
+
+    seed: NonNegativeInt = 0
+    method: MethodChoice = MethodChoice()
+    data: DataConfig = DataConfig()
+    network: NetworkConfig = NetworkConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+    inference: InferenceConfig = InferenceConfig()
+
+
+def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
+    """Defaults, then the preset, then each `KEY=VALUE` of `overrides`."""
+    values = read_preset(preset) if preset else {}
+    for override in overrides:
+        _apply_override(values, override)
+    return parse_config(values, preset or "settings")
+
+
+def parse_config(values: dict[str, Any], source: str) -> Config:
+    """Check plain values read from `source` against the known settings."""
+    return checked(Config, values, source)
+
+
+def checked(model: type[Model], values: Any, source: str) -> Model:
+    """Build a model of settings, or say which key is wrong and which was probably meant."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise UserError("; ".join(_explain(model, error, source))) from None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a question, or all of them where none is near."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+
+
+def preset_names() -> list[str]:
+    """All shipped presets, sorted."""
+    folder = resources.files("tracoco") / "presets"
+    return sorted(
+        f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")
+    )
+
+
+def preset_text(name: str) -> str:
+    """A preset as it is shipped, with its comments."""
+    if name not in preset_names():
+        raise UserError(f"preset '{name}' does not exist; {did_you_mean(name, preset_names())}")
+    return (resources.files("tracoco") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """The values that a preset states."""
+    values: dict[str, Any] = yaml.safe_load(preset_text(name)) or {}
+    return values
+
+
+def _apply_override(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not (key and equals):
+        raise UserError(
+            f"--set '{override}' is not of the form KEY=VALUE, e.g. --set optimizer.lr=0.01"
+        )
+    *groups, name = key.split(".")
+    for group in groups:
+        inner = values.setdefault(group, {})
+        if not isinstance(inner, dict):
+            raise UserError(f"--set {override}: '{group}' is a value, not a group of settings")
+        values = inner
+    try:
+        values[name] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"--set {override}: cannot read the value ({error})") from error
+
+
+def _explain(model: type[BaseModel], error: ValidationError, source: str) -> list[str]:
+    lines = []
+    for problem in error.errors():
+        place = [str(part) for part in problem["loc"]]
+        key = ".".join(place)
+        if problem["type"] == "extra_forbidden":
+            known = _fields(model, place[:-1])
+            lines.append(f"{source}: '{key}' is not a setting; {did_you_mean(place[-1], known)}")
+        else:
+            reason = problem["msg"][:1].lower() + problem["msg"][1:]
+            lines.append(f"{source}: {key} = {problem['input']!r}: {reason}")
+    return lines
+
+
+def _fields(model: type[BaseModel], place: Sequence[str]) -> list[str]:
+    for part in place:
+        inner = model.model_fields[part].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)

@@ -1,0 +1,75 @@
+"""Boxes on a voxel grid: where crops lie and overlap, which windows cover a volume."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of `size` voxels at `start`; `start` may be negative where a volume is padded."""
+
+    start: Index
+    size: Index
+
+    @property
+    def stop(self) -> Index:
+        """The first index behind the box, per axis."""
+        return tuple(start + size for start, size in zip(self.start, self.size, strict=True))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box as an index into the spatial axes of an array."""
+        return tuple(slice(a, b) for a, b in zip(self.start, self.stop, strict=True))
+
+    @property
+    def empty(self) -> bool:
+        """Whether no voxel is inside."""
+        return any(size <= 0 for size in self.size)
+
+    def intersect(self, other: "Box") -> "Box":
+        """The voxels inside both boxes; empty where they do not meet."""
+        start = tuple(map(max, zip(self.start, other.start, strict=True)))
+        stop = tuple(map(min, zip(self.stop, other.stop, strict=True)))
+        return Box(start, tuple(max(b - a, 0) for a, b in zip(start, stop, strict=True)))
+
+    def seen_from(self, origin: Index) -> "Box":
+        """The same voxels with `origin` as index zero, e.g. of a crop that starts there."""
+        return Box(tuple(a - o for a, o in zip(self.start, origin, strict=True)), self.size)
+
+
+def whole(shape: Sequence[int]) -> Box:
+    """The box of a whole volume."""
+    return Box((0,) * len(shape), tuple(shape))
+
+
+def overlap(first: Index, second: Index, size: Index) -> tuple[Box, Box]:
+    """Where two crops of one size meet, as seen from the first and from the second crop."""
+    shared = Box(first, size).intersect(Box(second, size))
+    return shared.seen_from(first), shared.seen_from(second)
+
+
+def start_range(length: int, size: int) -> tuple[int, int]:
+    """Lowest and highest start of a crop along an axis.
+
+    A volume shorter than the crop is centred in it, so there is one start, and it is negative.
+    """
+    if length < size:
+        start = -((size - length) // 2)
+        return start, start
+    return 0, length - size
+
+
+def window_starts(length: int, size: int, stride: int) -> list[int]:
+    """Starts of windows at most `stride` apart that cover an axis, evenly spread."""
+    low, high = start_range(length, size)
+    count = -(-(high - low) // stride) + 1
+    return [low + round(i * (high - low) / max(count - 1, 1)) for i in range(count)]
+
+
+def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
+    """Windows of `size` that together cover a volume of `shape`."""
+    starts = (window_starts(*axis) for axis in zip(shape, size, stride, strict=True))
+    return [Box(start, size) for start in product(*starts)]
