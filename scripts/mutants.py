@@ -1,0 +1,101 @@
+"""Break each loss on purpose and see that the tests notice: `make mutants`."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault: the first `old` in a file of the package becomes `new`."""
+
+    fault: str
+    file: str
+    old: str
+    new: str
+
+
+CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
+WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/mixing.py", "methods/tracoco.py"
+
+MUTANTS = [
+    Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
+    Mutant("CRC: gate of likely voxels off", CRC, "(confidence >= likely)", "(confidence >= 0)"),
+    Mutant("CRC: threshold excluded", CRC, "confidence >= likely", "confidence > likely"),
+    Mutant("CRC: gate of unlikely classes off", CRC, "(peer < unlikely)", "(peer < 2)"),
+    Mutant("CRC: release's negative weight", CRC, "(1 - peer) * (peer <", "peer * (peer <"),
+    Mutant("CRC: negative part's sign", CRC, "* -log_complement", "* log_complement"),
+    Mutant("CRC: label along the wrong axis", CRC, "peer.argmax(dim=1)", "peer.argmax(dim=-1)"),
+    Mutant("CRC: learns from itself", CRC, "reversed(peers)", "iter(peers)"),
+    Mutant("CRC: one network learns nothing", CRC, "return first + second", "return first"),
+    Mutant("CRC: padding counts", CRC, "negative.sum(dim=1), inside)", "negative.sum(dim=1), inside | True)"),
+    Mutant("KL: wrong way round", TRANSLATION, "first.exp() * (first - second)", "second.exp() * (second - first)"),
+    Mutant("KL: wrong sign", TRANSLATION, "(first - second)", "(second - first)"),
+    Mutant("KL: sums along the wrong axis", TRANSLATION, "(first - second)).sum(dim=0)", "(first - second)).sum(dim=-1)"),
+    Mutant("KL: stops the gradient of one crop", TRANSLATION, "(first - second)", "(first - second.detach())"),
+    Mutant("KL: compares other voxels", TRANSLATION, "second[index][:, *there.slices]", "second[index][:, *here.slices]"),
+    Mutant("entropy: wrong sign", TRANSLATION, "(first.exp() * first + second.exp() * second)", "-(first.exp() * first + second.exp() * second)"),
+    Mutant("entropy: one crop only", TRANSLATION, "first.exp() * first + second.exp() * second", "2 * first.exp() * first"),
+    Mutant("translation: weights exchanged", TRANSLATION, "consistency_weight * divergences", "entropy_weight * divergences"),
+    Mutant("translation: padding counts", TRANSLATION, "overlap.inside[index][here.slices]", "overlap.inside[index][here.slices] | True"),
+    Mutant("supervised: no Dice", SUPERVISED, " + dice_loss(logits, label, inside)", ""),
+    Mutant("supervised: no cross-entropy", SUPERVISED, "cross_entropy(logits, label, inside) + ", ""),
+    Mutant("Dice: background counts", SUPERVISED, "[1:].mean()", ".mean()"),
+    Mutant("Dice: softmax along the wrong axis", SUPERVISED, "logits.softmax(dim=1)", "logits.softmax(dim=-1)"),
+    Mutant("Dice: wrong sign", SUPERVISED, "(1 - (2 * shared", "(1 + (2 * shared"),
+    Mutant("Dice: padding counts", SUPERVISED, "weight = inside.unsqueeze(1)", "weight = 1"),
+    Mutant("log(1 - p): from the class itself", WEIGHTING, "if k != c", "if k == c"),
+    Mutant("ramp: starts at its largest", WEIGHTING, "0.5 * (1 - math", "0.5 * (1 + math"),
+    Mutant("mean: over all voxels", WEIGHTING, "mask.sum().clamp(min=1)", "mask.numel()"),
+    Mutant("CutMix: box and rest exchanged", MIXING, "values[self.partner], values)", "values, values[self.partner])"),
+    Mutant("CutMix: a crop is its own partner", MIXING, "torch.randint(1, count, ())", "torch.randint(0, 1, ())"),
+    Mutant("CutMix: pseudo-labels not mixed", TRACOCO, "[mix(peer) for peer in peers], mix(inside)", "peers, mix(inside)"),
+    Mutant("CutMix: crops not mixed", TRACOCO, "network, mix(crops))", "network, crops)"),
+    Mutant("TraCoCo: lambda not applied to CRC", TRACOCO, '"crc": weight * ', '"crc": '),
+    Mutant("TraCoCo: lambda not applied to KL", TRACOCO, "weight * self.config.consistency", "self.config.consistency"),
+    Mutant("TraCoCo: pseudo-labels in training mode", TRACOCO, "with evaluating(self.networks):", "with torch.no_grad():"),
+    Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
+    Mutant("TraCoCo: second network not supervised", TRACOCO, "for logits in first\n        ]", "for logits in first[:1]\n        ]"),
+]  # fmt: skip
+
+
+def is_caught(mutant: Mutant, folder: Path) -> bool:
+    """Whether the tests of losses and methods fail on a copy of the package with the fault."""
+    source = folder / "src"
+    shutil.copytree(ROOT / "src", source)
+    path = source / "tracoco" / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if mutant.old not in text:
+        sys.exit(f"{mutant.fault}: {mutant.file} has no {mutant.old!r} any more; mend this list")
+    path.write_text(text.replace(mutant.old, mutant.new, 1), encoding="utf-8")
+    tests = ["tests/losses", "tests/methods", "tests/test_every_method.py"]
+    command = [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", "-p", "no:cacheprovider"]
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = subprocess.run(
+        [*command, *tests], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if result.returncode not in (0, 1):
+        sys.exit(f"{mutant.fault}: the tests did not run\n{result.stdout}{result.stderr}")
+    return result.returncode == 1
+
+
+def main() -> None:
+    """Try every mutant; fail if one survives."""
+    survivors = []
+    for number, mutant in enumerate(MUTANTS, start=1):
+        with tempfile.TemporaryDirectory() as folder:
+            caught = is_caught(mutant, Path(folder))
+        print(f"{number:2} of {len(MUTANTS)}  {'caught' if caught else 'SURVIVED':8}  {mutant.fault}")
+        survivors += [] if caught else [mutant.fault]
+    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} caught")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m tracoco` is the `tracoco` command."""
+
+from tracoco.cli import main
+
+main()

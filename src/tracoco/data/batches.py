@@ -1,0 +1,146 @@
+"""Batches: labelled crop pairs, then unlabelled ones, each batch a pure function of its step."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from tracoco.data.crop_pair import Crop, CropPair, CropRule, draw_crop_pair
+from tracoco.data.draws import Purpose, Stream, cases_at, generator
+from tracoco.geometry import Box, Index, overlap
+from tracoco.project.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Crops:
+    """A batch of crops, [B, C, ...], with what is known of each."""
+
+    values: Tensor
+    inside: Tensor
+    """False where a crop is padding, [B, ...]."""
+    start: tuple[Index, ...]
+    """Place of each crop in its oriented volume."""
+
+    def to(self, device: torch.device) -> "Crops":
+        """The same crops on another device."""
+        return replace(self, values=self.values.to(device), inside=self.inside.to(device))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's crops. Unlabelled crops have no label to leak: `labels` is [L, ...]."""
+
+    first: Crops
+    second: Crops
+    labels: Tensor
+    cases: tuple[str, ...]
+
+    @property
+    def labelled_count(self) -> int:
+        """How many crops, from the front, have a label."""
+        return len(self.labels)
+
+    @property
+    def overlaps(self) -> list[tuple[Box, Box]]:
+        """Where the crops of each pair meet, as seen from the first and from the second."""
+        size = tuple(self.first.inside.shape[1:])
+        pairs = zip(self.first.start, self.second.start, strict=True)
+        return [overlap(first, second, size) for first, second in pairs]
+
+    @property
+    def mean_shift(self) -> float:
+        """Mean shift between the crops of a pair, as a share of the crop."""
+        size = self.first.inside.shape[1:]
+        shift = np.subtract(self.first.start, self.second.start)
+        return float((np.abs(shift) / size).mean())
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on another device."""
+        return Batch(
+            self.first.to(device), self.second.to(device), self.labels.to(device), self.cases
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which part of each batch this process makes."""
+
+    rank: int = 0
+    world_size: int = 1
+
+
+@dataclass(frozen=True)
+class BatchSource(Dataset[Batch]):
+    """The batch of any step, from the stored cases; keeps no state."""
+
+    store: Store
+    labelled: Sequence[str]
+    unlabelled: Sequence[str]
+    rule: CropRule
+    seed: int
+    share: Share = Share()
+
+    def __getitem__(self, step: int) -> Batch:
+        """Draw and read the batch of `step`."""
+        config = self.rule.config
+        labelled = self._pairs(Stream.LABELLED, self.labelled, config.labelled_batch, step)
+        unlabelled = self._pairs(Stream.UNLABELLED, self.unlabelled, config.unlabelled_batch, step)
+        return collate([*labelled, *unlabelled])
+
+    def _pairs(
+        self, stream: Stream, cases: Sequence[str], batch: int, step: int
+    ) -> Iterator[CropPair]:
+        if batch == 0:
+            return
+        whole_batch = batch * self.share.world_size
+        chosen = cases_at(step, len(cases), whole_batch, seed=self.seed, stream=stream)
+        for slot in range(self.share.rank * batch, (self.share.rank + 1) * batch):
+            random = generator(self.seed, stream, Purpose.CROP, step, slot)
+            case = self.store.case(cases[chosen[slot]])
+            yield draw_crop_pair(case, self.rule, random, labelled=stream is Stream.LABELLED)
+
+
+def collate(pairs: Sequence[CropPair]) -> Batch:
+    """Stack crop pairs; a slice axis of length one, as 2D projects have, goes away."""
+    flat = pairs[0].first.inside.shape[0] == 1
+    labels = [pair.label for pair in pairs if pair.label is not None]
+
+    def stack(crops: Sequence[Crop]) -> Crops:
+        values = torch.from_numpy(np.stack([crop.values for crop in crops]))
+        inside = torch.from_numpy(np.stack([crop.inside for crop in crops]))
+        start = tuple(crop.start for crop in crops)
+        if flat:
+            return Crops(values.squeeze(2), inside.squeeze(1), tuple(s[1:] for s in start))
+        return Crops(values, inside, start)
+
+    label = torch.from_numpy(np.stack(labels)).long()
+    return Batch(
+        stack([pair.first for pair in pairs]),
+        stack([pair.second for pair in pairs]),
+        label.squeeze(1) if flat else label,
+        tuple(pair.case for pair in pairs),
+    )
+
+
+def batches(source: BatchSource, start: int, stop: int, workers: int) -> Iterator[Batch]:
+    """The batches of steps `start` to `stop`, read ahead by `workers` processes."""
+    loader = DataLoader(
+        source,
+        sampler=range(start, stop),
+        batch_size=None,
+        num_workers=workers,
+        # Its own generator: the loader must not draw from the one that the networks use.
+        generator=torch.Generator(),
+        worker_init_fn=_ignore_signals,
+    )
+    return iter(loader)
+
+
+def _ignore_signals(worker: int) -> None:  # noqa: ARG001 - the loader's signature
+    """A stop is the main process's to handle: a worker that died of it would lose the step."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)

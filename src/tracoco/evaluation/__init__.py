@@ -1,0 +1,1 @@
+"""How good a segmentation is: surfaces, metrics, scores of cases, and whole folders of them."""

@@ -1,0 +1,166 @@
+"""Evaluate files: pair predictions with truths, check that they fit, score every pair."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracoco.errors import UserError, raise_all
+from tracoco.evaluation.pairs import Pair, pair_files
+from tracoco.evaluation.scores import CaseScore, Protocol, score_case
+from tracoco.evaluation.summary import Summary, summarise
+from tracoco.files import read_json, write_json
+from tracoco.scans.reader import read_label
+from tracoco.scans.scan import LabelScan
+
+SHARES = ("dice", "jaccard", "nsd", "volume_error")
+"""Scores that are computed as fractions and shown in percent."""
+GRID_TOLERANCE = 0.02
+"""Of a voxel, at the corner that is furthest off: the rounding of headers, and no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of all cases and classes, and the conventions that they follow."""
+
+    scores: tuple[CaseScore, ...]
+    protocol: Protocol
+
+    @property
+    def summary(self) -> Summary:
+        """One row for everything."""
+        return summarise(self.scores)
+
+    @property
+    def classes(self) -> dict[tuple[int, str], Summary]:
+        """One row for each class, by its value and name."""
+        keys = dict.fromkeys((score.label, score.name) for score in self.scores)
+        return {
+            key: summarise([s for s in self.scores if (s.label, s.name) == key]) for key in keys
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; overlaps and volume errors in percent."""
+        return {
+            "protocol": asdict(self.protocol),
+            "summary": asdict(self.summary),
+            "classes": [
+                {"label": label, "name": name, **asdict(row)}
+                for (label, name), row in self.classes.items()
+            ],
+            "rows": [_in_percent(asdict(score)) for score in self.scores],
+        }
+
+
+def evaluate_predictions(
+    prediction: Path, truth: Path, protocol: Protocol | None = None
+) -> dict[str, Any]:
+    """Evaluate, and keep the scores beside the predictions as `scores.json`.
+
+    Class names come from the note that `predict` left there, if it did.
+    """
+    folder = prediction if prediction.is_dir() else prediction.parent
+    note = folder / "predictions.json"
+    labels = read_json(note)["labels"] if note.exists() else {}
+    names = {int(value): name for value, name in labels.items()}
+    evaluation = evaluate(prediction, truth, protocol or Protocol(), names)
+    places = {"prediction": str(prediction.absolute()), "truth": str(truth.absolute())}
+    result = places | evaluation.to_json()
+    write_json(folder / "scores.json", result)
+    return result
+
+
+def evaluate(
+    prediction: Path, truth: Path, protocol: Protocol, names: Mapping[int, str] | None = None
+) -> Evaluation:
+    """Score a label file against the truth, or a folder of them, paired by name.
+
+    Args:
+        prediction: a file, or a folder with one file a case.
+        truth: a file or a folder, as `prediction` is.
+        protocol: unit of distances, and the score of empty masks.
+        names: class value to name; a class without one is called by its value. A named class
+            counts even where no truth has it, so that inventing it does not go unseen.
+    """
+    pairs, problems = pair_files(prediction, truth)
+    # Everything is read once for the checks and again for the scores: hundreds of volumes do not
+    # fit in memory, and nobody wants to learn of a missing file after an hour.
+    known = names or {}
+    values = _check_pairs(pairs, set(known), problems)
+    raise_all(problems)
+    classes = {value: known.get(value, str(value)) for value in values}
+    scores = (score for pair in pairs for score in _score_pair(pair, classes, protocol))
+    return Evaluation(tuple(scores), protocol)
+
+
+def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> list[CaseScore]:
+    prediction, truth = read_label(pair.prediction), read_label(pair.truth)
+    return score_case(pair.case, prediction.array, truth.array, truth.spacing_mm, classes, protocol)
+
+
+def _check_pairs(pairs: Sequence[Pair], known: set[int], problems: list[str]) -> list[int]:
+    """Collect what does not fit, and give the classes: known ones, and all of the truths but 0."""
+    predicted: dict[Pair, set[int]] = {}
+    true: set[int] = set()
+    for pair in pairs:
+        try:
+            prediction, truth = read_label(pair.prediction), read_label(pair.truth)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        problems.extend(_grid_problems(prediction, truth))
+        predicted[pair] = _values(prediction)
+        true |= _values(truth)
+    if predicted and not true:
+        problems.append("no truth has a labelled voxel: all are 0, so there is nothing to score")
+    else:
+        problems.extend(_unknown_values(predicted, true | known))
+    return sorted(true | known)
+
+
+def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
+    shares = {key: row[key] for key in SHARES if row[key] is not None}
+    return row | {key: 100 * value for key, value in shares.items()}
+
+
+def _values(label: LabelScan) -> set[int]:
+    return set(np.unique(label.array[label.array != 0]).tolist())
+
+
+def _unknown_values(predicted: Mapping[Pair, set[int]], true: set[int]) -> Iterator[str]:
+    for pair, values in predicted.items():
+        if values - true:
+            yield (
+                f"{pair.prediction} has the values {_listed(values - true)}, which no truth has; "
+                f"known are {_listed(true)}. Give its classes the values of the truth"
+            )
+
+
+def _listed(values: set[int]) -> str:
+    return ", ".join(map(str, sorted(values)))
+
+
+def _grid_problems(prediction: LabelScan, truth: LabelScan) -> Iterator[str]:
+    if prediction.array.shape != truth.array.shape:
+        yield (
+            f"{prediction.source} has {prediction.array.shape} voxels, {truth.source} has "
+            f"{truth.array.shape}; resample the prediction to the grid of its scan"
+        )
+        return
+    off = _largest_shift(prediction, truth)
+    if off > GRID_TOLERANCE:
+        yield (
+            f"{prediction.source} and {truth.source} lie up to {off:.2f} voxels apart in space; "
+            "write the prediction with the affine of its scan, or resample it to that grid"
+        )
+
+
+def _largest_shift(prediction: LabelScan, truth: LabelScan) -> float:
+    """How far a voxel lies from the truth's voxel of the same index, in voxels, at most."""
+    last = np.array(truth.array.shape) - 1
+    corners = np.stack(np.meshgrid(*([0, end] for end in last)), axis=-1).reshape(-1, 3)
+    corners = np.concatenate((corners, np.ones((len(corners), 1))), axis=1)
+    places = corners @ np.linalg.solve(truth.affine, prediction.affine).T
+    return float(np.linalg.norm(places - corners, axis=1).max())

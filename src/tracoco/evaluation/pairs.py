@@ -1,0 +1,53 @@
+"""Which prediction belongs to which truth; a missing one is a problem, never a shorter table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracoco.errors import UserError
+from tracoco.scans.reader import is_scan, scan_stem
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two files of one case."""
+
+    case: str
+    prediction: Path
+    truth: Path
+
+
+def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
+    """Two files make one pair; two folders are paired by stem. Also what keeps files unpaired."""
+    for path in (prediction, truth):
+        if not path.exists():
+            raise UserError(f"{path} does not exist")
+    if prediction.is_dir() != truth.is_dir():
+        raise UserError(
+            f"{prediction} and {truth} are a file and a folder; give two files or two folders"
+        )
+    if prediction.is_file():
+        return [Pair(scan_stem(truth), prediction, truth)], []
+    problems: list[str] = []
+    predictions, truths = (_by_stem(folder, problems) for folder in (prediction, truth))
+    for stem in sorted(predictions.keys() ^ truths.keys()):
+        problems.append(
+            f"{predictions[stem]} has no truth: {truth} has no '{stem}'; add it, or move it away"
+            if stem in predictions
+            else f"{truths[stem]} has no prediction: {prediction} has no '{stem}'; predict it first"
+        )
+    shared = sorted(predictions.keys() & truths.keys())
+    return [Pair(stem, predictions[stem], truths[stem]) for stem in shared], problems
+
+
+def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        # A hidden file is another program's: half-written, or a Mac's notes on its namesake.
+        if path.name.startswith(".") or not is_scan(path):
+            continue
+        first = found.setdefault(scan_stem(path), path)
+        if first != path:
+            problems.append(f"{first} and {path.name} are both '{scan_stem(path)}'; keep one")
+    if not found:
+        raise UserError(f"{folder} holds no scan; give the folder that the label files are in")
+    return found

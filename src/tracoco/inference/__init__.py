@@ -1,0 +1,1 @@
+"""From a trained run to labels on the grid of any scan."""

@@ -1,0 +1,90 @@
+"""Sliding window: a volume of any size through a network that sees one window at a time."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tracoco.config import InferenceConfig
+from tracoco.errors import UserError
+from tracoco.geometry import Box, Index, start_range, windows
+
+Predict = Callable[[Tensor], Tensor]
+"""Crops [B, C, ...] to class probabilities [B, K, ...]."""
+
+
+def predict_volume(
+    predict: Predict, volume: Tensor, window: Index, config: InferenceConfig
+) -> Tensor:
+    """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z], on the volume's device.
+
+    Args:
+        predict: the network with its softmax; a window one slice thick reaches it as 2D crops.
+        volume: the scan as it was prepared for training.
+        window: size of a window, the crop's size of the training.
+        config: overlap of the windows, their weights, and how many go through at once.
+    """
+    padded, inner = _padded(volume, window)
+    places = windows(padded.shape[1:], window, strides(window, config.overlap))
+    weight = window_weight(window, config.weights).to(volume.device)
+    total = torch.zeros(padded.shape[1:], device=volume.device)
+    summed: Tensor | None = None
+    for first in range(0, len(places), config.batch):
+        boxes = places[first : first + config.batch]
+        probability = _predict_windows(predict, padded, boxes)
+        if summed is None:
+            summed = torch.zeros(probability.shape[1], *padded.shape[1:], device=volume.device)
+        for box, answer in zip(boxes, probability, strict=True):
+            summed[:, *box.slices] += answer * weight
+            total[box.slices] += weight
+    assert summed is not None, "a volume has at least one window"  # noqa: S101 - cannot happen
+    summed /= total
+    return summed[:, *inner.slices]
+
+
+def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
+    """Distance between neighbouring windows, per axis, for an overlap as a share of the window."""
+    shares = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
+    if len(shares) == len(window) - 1:  # 2D projects: no overlap between slices
+        shares = (0.0, *shares)
+    if len(shares) != len(window) or not all(0 <= share < 1 for share in shares):
+        raise UserError(
+            f"inference.overlap {overlap} must be at least 0 and below 1, "
+            f"one value or one for each of {len(window)} axes"
+        )
+    return tuple(max(1, round(n * (1 - share))) for n, share in zip(window, shares, strict=True))
+
+
+def window_weight(window: Index, kind: str) -> Tensor:
+    """How much each voxel of a window counts: all alike, or less towards the borders.
+
+    A network sees less around a voxel at the border. The Gaussian has a standard deviation of an
+    eighth of the window and never falls to zero, so that every voxel has an answer.
+    """
+    weight = torch.ones(window)
+    if kind == "gaussian":
+        for axis, length in enumerate(window):
+            position = torch.arange(length) - (length - 1) / 2
+            bell = torch.exp(-0.5 * (position / max(length / 8, 1e-6)) ** 2)
+            shape = [length if i == axis else 1 for i in range(len(window))]
+            weight = weight * bell.reshape(shape)
+    return weight.clamp(min=1e-3)
+
+
+def _padded(volume: Tensor, window: Index) -> tuple[Tensor, Box]:
+    """The volume made at least as large as a window, and where the volume lies in it."""
+    shape = tuple(volume.shape[1:])
+    before = [-start_range(n, w)[0] for n, w in zip(shape, window, strict=True)]
+    after = [max(0, w - n) - b for n, w, b in zip(shape, window, before, strict=True)]
+    pads = [
+        amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair
+    ]
+    return F.pad(volume, pads), Box(tuple(before), shape)
+
+
+def _predict_windows(predict: Predict, volume: Tensor, boxes: list[Box]) -> Tensor:
+    crops = torch.stack([volume[:, *box.slices] for box in boxes])
+    if boxes[0].size[0] == 1:
+        return predict(crops.squeeze(2)).unsqueeze(2)
+    return predict(crops)

@@ -1,0 +1,67 @@
+"""Confident regional cross-entropy (CRC): what one network learns from its peer."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tracoco.losses.weighting import log_complement, masked_mean
+
+
+def crc_loss(
+    logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float, unlikely: float
+) -> Tensor:
+    """Learn what the peer is sure of, unlearn what it rules out, Eq. (7).
+
+    Args:
+        logits: the learning network's output, [B, C, ...].
+        peer: the other network's probabilities of the same voxels; no gradient reaches them.
+        inside: false where the crop is padding, [B, ...].
+        likely: a voxel teaches its class where the peer's largest probability is at least this.
+        unlikely: a class is unlearnt where the peer gives it less than this.
+    """
+    peer = peer.detach()
+    label = peer.argmax(dim=1)
+    positive = likely_gate(peer, likely) * F.cross_entropy(logits, label, reduction="none")
+    negative = unlikely_gate(peer, unlikely) * -log_complement(logits)
+    return masked_mean(positive + negative.sum(dim=1), inside)
+
+
+def likely_gate(peer: Tensor, likely: float) -> Tensor:
+    """The peer's largest probability where it reaches `likely`, else 0, Eq. (8), first line.
+
+    Reaching it is enough: the paper's gradient table has a row exactly at the threshold.
+    """
+    confidence = peer.amax(dim=1)
+    return confidence * (confidence >= likely)
+
+
+def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
+    """1 - p of each class that the peer gives less than `unlikely`, else 0, Eq. (8), second line.
+
+    The gate is asked of each class by itself. For two classes that is the paper's minimum; for
+    more, asking the minimum alone would also unlearn a plausible runner-up.
+    """
+    return (1 - peer) * (peer < unlikely)
+
+
+def semi_supervised_loss(
+    logits: tuple[Tensor, Tensor],
+    peers: tuple[Tensor, Tensor],
+    inside: Tensor,
+    *,
+    likely: float,
+    unlikely: float,
+) -> Tensor:
+    """Each network learns from the other, Eq. (6); Eq. (10) where crops and peers are mixed.
+
+    Args:
+        logits: the outputs of network 1 and network 2.
+        peers: the probabilities of network 1 and network 2; each teaches the other network.
+        inside: false where the crops are padding, [B, ...].
+        likely: see `crc_loss`.
+        unlikely: see `crc_loss`.
+    """
+    first, second = (
+        crc_loss(own, peer, inside, likely=likely, unlikely=unlikely)
+        for own, peer in zip(logits, reversed(peers), strict=True)
+    )
+    return first + second

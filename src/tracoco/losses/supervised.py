@@ -1,0 +1,37 @@
+"""What a network learns from labels: cross-entropy and Dice."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tracoco.losses.weighting import masked_mean
+
+
+def supervised_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    """Cross-entropy plus Dice, the part of one network in Eq. (2).
+
+    Args:
+        logits: the network's output, [B, C, ...].
+        label: class indices, [B, ...].
+        inside: false where the crop is padding, [B, ...].
+    """
+    return cross_entropy(logits, label, inside) + dice_loss(logits, label, inside)
+
+
+def cross_entropy(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    """Mean cross-entropy of the voxels inside the scan."""
+    return masked_mean(F.cross_entropy(logits, label, reduction="none"), inside)
+
+
+def dice_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    """1 - Dice of each foreground class over all crops together, then the mean of the classes.
+
+    The denominators are squared sums, as in the linearised Dice loss that the paper cites.
+    """
+    smooth = 1e-5
+    axes = [0, *range(2, logits.ndim)]
+    weight = inside.unsqueeze(1)
+    probability = logits.softmax(dim=1) * weight
+    target = F.one_hot(label, logits.shape[1]).movedim(-1, 1) * weight
+    shared = (probability * target).sum(axes)
+    total = (probability.square() + target).sum(axes)
+    return (1 - (2 * shared + smooth) / (total + smooth))[1:].mean()

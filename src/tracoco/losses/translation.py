@@ -1,0 +1,78 @@
+"""Translation consistency: the same answer inside the overlap of two crops, whatever surrounds it.
+
+All functions take log-probabilities [B, C, ...] of the first and the second crop of each pair,
+and the boxes of their overlap as seen from the first and from the second crop.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tracoco.geometry import Box
+from tracoco.losses.weighting import masked_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Where the two crops of each pair meet, and which of those voxels lie inside the scan."""
+
+    boxes: Sequence[tuple[Box, Box]]
+    inside: Tensor
+    """Of the first crops, [B, ...]; the overlap's voxels are the same in both."""
+
+
+def translation_terms(
+    views: Sequence[tuple[Tensor, Tensor]],
+    overlap: Overlap,
+    *,
+    consistency_weight: float,
+    entropy_weight: float,
+) -> dict[str, Tensor]:
+    """The two weighted terms of Eq. (3), apart so that each is logged; the loss is their sum.
+
+    Args:
+        views: the log-probabilities of the first and the second crops, a pair for each network.
+        overlap: where those crops meet.
+        consistency_weight: alpha 1.
+        entropy_weight: alpha 2.
+    """
+    divergences = torch.stack([overlap_divergence(*view, overlap) for view in views])
+    entropies = torch.stack([negative_entropy(*view, overlap) for view in views])
+    return {
+        "translation": consistency_weight * divergences.sum(),
+        "entropy": entropy_weight * entropies.sum(),
+    }
+
+
+def overlap_divergence(first: Tensor, second: Tensor, overlap: Overlap) -> Tensor:
+    """KL(first || second) of the class probabilities in the overlap, Eq. (4).
+
+    The gradient reaches both crops, since the paper names neither as the teacher.
+    """
+    return _overlap_mean(_divergence, first, second, overlap)
+
+
+def negative_entropy(first: Tensor, second: Tensor, overlap: Overlap) -> Tensor:
+    """-(H(first) + H(second)) in the overlap, Eq. (5): kept low, answers do not harden early."""
+    return _overlap_mean(_negative_entropies, first, second, overlap)
+
+
+def _divergence(first: Tensor, second: Tensor) -> Tensor:
+    return (first.exp() * (first - second)).sum(dim=0)
+
+
+def _negative_entropies(first: Tensor, second: Tensor) -> Tensor:
+    return (first.exp() * first + second.exp() * second).sum(dim=0)
+
+
+def _overlap_mean(
+    value: Callable[[Tensor, Tensor], Tensor], first: Tensor, second: Tensor, overlap: Overlap
+) -> Tensor:
+    """Mean over each overlap, then over the pairs, so that a small overlap counts in full."""
+    means = []
+    for index, (here, there) in enumerate(overlap.boxes):
+        voxels = value(first[index][:, *here.slices], second[index][:, *there.slices])
+        means.append(masked_mean(voxels, overlap.inside[index][here.slices]))
+    return torch.stack(means).mean()

@@ -1,0 +1,127 @@
+"""The contract between a method and everything else."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tracoco.config import MethodChoice, Settings, checked
+from tracoco.data.batches import Batch
+from tracoco.methods import method_class
+
+NetworkFactory = Callable[[], nn.Module]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a method may know of the run it is built for."""
+
+    classes: int
+    channels: int
+    dimensions: int
+    total_steps: int
+    steps_per_epoch: int
+    intensity_range: float = 1.0
+    """Width of the range of intensities; noise is given as a fraction of it."""
+
+
+class Method(nn.Module, ABC):
+    """One way to learn from labelled and unlabelled crops.
+
+    Networks, teachers, heads and memory banks are sub-modules or buffers, so that a checkpoint is
+    complete for free and `DistributedDataParallel` wraps the method as a whole.
+    """
+
+    Config: ClassVar[type[Settings]]
+
+    @abstractmethod
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Weighted loss terms by name; the trainer minimises their sum and logs each."""
+
+    def before_step(self, batch: Batch, step: int) -> None:
+        """Called before the main optimizer's step, e.g. to step an inner optimizer."""
+
+    def after_step(self, step: int) -> None:
+        """Called once the optimizer has moved the modules, e.g. to move an EMA teacher."""
+
+    @abstractmethod
+    def inference_network(self) -> nn.Module:
+        """The network that is used at test time; export and fast inference may rearrange it."""
+
+    def predict(self, crops: Tensor) -> Tensor:
+        """Class probabilities [B, C, ...], as used at test time."""
+        logits: Tensor = self.inference_network()(crops)
+        return logits.float().softmax(dim=1)
+
+    def predict_members(self, crops: Tensor) -> list[Tensor]:
+        """Class probabilities of each network, for maps of their disagreement."""
+        return [self.predict(crops)]
+
+    def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
+        """Figures that tell whether the pseudo-labels of the last `forward` are sound."""
+        return {}
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """What the main optimizer owns: one group a network, since gradients are clipped by it."""
+        networks = (list(network.parameters()) for network in self.trained_networks())
+        return [{"params": parameters} for parameters in networks]
+
+    @abstractmethod
+    def trained_networks(self) -> list[nn.Module]:
+        """The networks that the main optimizer moves."""
+
+
+def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
+    """Check the method's own settings, then build it."""
+    found = method_class(choice.name)
+    settings = checked(found.Config, choice.settings, f"method {choice.name}")
+    return found(settings, build_network, facts)
+
+
+def resolved_choice(choice: MethodChoice) -> MethodChoice:
+    """The same choice with every setting spelt out."""
+    config = method_class(choice.name).Config
+    settings = checked(config, choice.settings, f"method {choice.name}")
+    return MethodChoice(name=choice.name, **settings.model_dump())
+
+
+def uniform_noise(crops: Tensor, amount: float) -> Tensor:
+    """Crops with uniform noise in [-amount, amount] added, the xi of Eq. (2)."""
+    if amount == 0:
+        return crops
+    return crops + torch.empty_like(crops).uniform_(-amount, amount)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Without gradient and as at test time: dropout off, BatchNorm by its running statistics."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Passes in here leave BatchNorm's running statistics alone.
+
+    Noisy and mixed crops have other statistics than the clean scans of test time.
+    """
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    tracked = [norm.track_running_stats for norm in norms]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm, state in zip(norms, tracked, strict=True):
+            norm.track_running_stats = state

@@ -1,0 +1,188 @@
+"""How the scans of a project are brought to one form: derived from the data, edited by a person."""
+
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import yaml
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
+
+from tracoco.config import Settings, checked
+from tracoco.errors import UserError
+from tracoco.files import write_text
+from tracoco.project.crop import choose_crop
+from tracoco.project.digest import digest
+from tracoco.project.fingerprint import Fingerprint
+from tracoco.scans.scan import Shape, Spacing
+
+NOT_STORED = {"crop", "class_names"}
+"""Settings that change nothing in the store."""
+
+Axis = Literal[0, 1, 2]
+Percent = Annotated[float, Field(ge=0, le=100)]
+
+
+class Plan(Settings):
+    """Axes are in stored order: as in the scan, or with the slice axis first in 2D projects."""
+
+    dimensions: Literal[2, 3] = Field(
+        description="2: networks see slices; 3: networks see volumes."
+    )
+    channels: PositiveInt = Field(description="Numbers a voxel, e.g. 2 for two MR sequences.")
+    label_values: tuple[int, ...] = Field(
+        description="Values in the label files, background (0) first. Results hold the same values."
+    )
+    class_names: tuple[str, ...] = Field(
+        description="A name for each label value, as reports show it."
+    )
+    slice_axis: Axis | None = Field(
+        description="2D: the axis that slices are counted along: 0 left-right, 1 back-front, "
+        "2 feet-head. 3D: null."
+    )
+    spacing_mm: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
+        description="Side lengths of a voxel after resampling, the median of the data set. "
+        "2D: the slice axis comes first and is never resampled."
+    )
+    crop: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(
+        description="Voxels per axis that a network sees at once. About two thirds of a scan "
+        "leave room to translate. 2D: 1 comes first."
+    )
+    low_percentile: Percent = Field(
+        default=0.5, description="Intensities below this percentile of a scan become 0,"
+    )
+    high_percentile: Percent = Field(default=99.5, description="those above this one become 1.")
+
+    @property
+    def classes(self) -> int:
+        """Number of classes, background included."""
+        return len(self.label_values)
+
+    @property
+    def stored_axes(self) -> Shape:
+        """The canonical axis of each stored axis: `array.transpose(plan.stored_axes)`."""
+        if self.slice_axis is None:
+            return (0, 1, 2)
+        return _slices_first(self.slice_axis)
+
+    @property
+    def scan_axes(self) -> Shape:
+        """The way back: `stored.transpose(plan.scan_axes)` has canonical axes."""
+        x, y, z = (self.stored_axes.index(axis) for axis in range(3))
+        return (x, y, z)
+
+    def stored_shape(self, shape: Shape, spacing_mm: Spacing) -> Shape:
+        """Shape in the store of a scan with this canonical shape and spacing."""
+        a, b, c = _resampled_shape(shape, spacing_mm, self.stored_axes, self.spacing_mm)
+        return (shape[self.slice_axis] if self.slice_axis is not None else a, b, c)
+
+    def hash(self) -> str:
+        """Changes with every setting that changes what is stored."""
+        return digest(self.model_dump(mode="json", exclude=NOT_STORED))
+
+    @field_validator("label_values")
+    @classmethod
+    def _background_first(cls, values: tuple[int, ...]) -> tuple[int, ...]:
+        if values[:1] != (0,) or len(set(values)) != len(values) or not 2 <= len(values) <= 256:
+            raise ValueError("must be 0 and then 1 to 255 other values, each once")
+        return values
+
+    @field_validator("class_names")
+    @classmethod
+    def _one_name_a_value(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        values = info.data.get("label_values", names)
+        if len(values) != len(names):
+            raise ValueError(f"{len(names)} names for {len(values)} label values")
+        return names
+
+    @field_validator("slice_axis")
+    @classmethod
+    def _only_in_2d(cls, axis: int | None, info: ValidationInfo) -> int | None:
+        if "dimensions" in info.data and (axis is None) != (info.data["dimensions"] == 3):
+            raise ValueError("must be null where dimensions = 3, and 0, 1 or 2 where it is 2")
+        return axis
+
+    @field_validator("crop")
+    @classmethod
+    def _one_slice_in_2d(cls, crop: Shape, info: ValidationInfo) -> Shape:
+        if info.data.get("dimensions") == 2 and crop[0] != 1:
+            raise ValueError("must start with 1 where dimensions = 2: one slice at a time")
+        return crop
+
+    @field_validator("high_percentile")
+    @classmethod
+    def _above_the_low_one(cls, high: float, info: ValidationInfo) -> float:
+        if high <= info.data.get("low_percentile", -1):
+            raise ValueError("must be above low_percentile")
+        return high
+
+
+def make_plan(fingerprint: Fingerprint, dimensions: Literal[2, 3] = 3) -> Plan:
+    """Derive a plan: median spacing, and a crop that leaves room to translate."""
+    spacing = _median([fact.spacing_mm for fact in fingerprint.cases])
+    slice_axis = _thickest_axis(spacing) if dimensions == 2 else None
+    axes = (0, 1, 2) if slice_axis is None else _slices_first(slice_axis)
+    a, b, c = (round(spacing[axis], 6) for axis in axes)  # readable, and exact to a nanometre
+    target = (a, b, c)
+    lengths = _median(
+        [_resampled_shape(f.shape, f.spacing_mm, axes, target) for f in fingerprint.cases]
+    )
+    values = sorted({0, *(fact.value for fact in fingerprint.labels)})
+    return Plan(
+        dimensions=dimensions,
+        channels=fingerprint.cases[0].channels,
+        label_values=tuple(values),
+        class_names=("background", *(f"label {value}" for value in values[1:])),
+        slice_axis=slice_axis,
+        spacing_mm=target,
+        crop=choose_crop(lengths, dimensions),
+    )
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write plan.yaml with a line about each value, for a person to read and change."""
+    values = plan.model_dump(mode="json")
+    blocks = []
+    for name, field in Plan.model_fields.items():
+        comment = textwrap.fill(
+            str(field.description), 98, initial_indent="# ", subsequent_indent="# "
+        )
+        blocks.append(f"{comment}\n{name}: {json.dumps(values[name], ensure_ascii=False)}\n")
+    write_text(path, "\n".join(blocks))
+
+
+def read_plan(path: Path) -> Plan:
+    """Read plan.yaml, or say which value is wrong."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not valid YAML ({reason}); correct or restore it") from error
+    return checked(Plan, values, str(path))
+
+
+def _slices_first(axis: int) -> Shape:
+    second, third = (other for other in range(3) if other != axis)
+    return (axis, second, third)
+
+
+def _resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Spacing) -> Shape:
+    a, b, c = (
+        max(1, round(shape[axis] * spacing_mm[axis] / side))
+        for axis, side in zip(axes, target, strict=True)
+    )
+    return (a, b, c)
+
+
+def _median(rows: Sequence[Spacing]) -> Spacing:
+    a, b, c = (float(value) for value in np.median(np.array(rows, dtype=float), axis=0))
+    return (a, b, c)
+
+
+def _thickest_axis(spacing_mm: Spacing) -> Axis:
+    axes: tuple[Axis, ...] = (0, 1, 2)
+    return max(axes, key=lambda axis: (round(spacing_mm[axis], 3), axis))

@@ -1,0 +1,96 @@
+"""One case read, checked and brought to the network's grid; nothing is written here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracoco.errors import UserError
+from tracoco.files import content_hash
+from tracoco.project.cases import Case
+from tracoco.project.digest import digest
+from tracoco.project.fingerprint import check_geometry
+from tracoco.project.plan import Plan
+from tracoco.project.preprocess import (
+    check_channels,
+    class_indices,
+    label_to_network_grid,
+    to_network_grid,
+)
+from tracoco.scans.reader import read_grid, read_image, read_label
+from tracoco.scans.scan import Shape, Spacing
+
+MOST_FOREGROUND = 1000
+"""Foreground voxels kept a case: enough places for crops, and read in no time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedCase:
+    """What the store keeps of a case; without a label the case is unlabelled."""
+
+    image: NDArray[np.float32]
+    label: NDArray[np.uint8] | None
+    spacing_mm: Spacing
+    steps: tuple[str, ...]
+    """What was done to the scan, for a person."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of the spatial axes, in stored order."""
+        a, b, c = self.image.shape[1:]
+        return (a, b, c)
+
+
+def prepare_case(case: Case, plan: Plan) -> PreparedCase:
+    """Read a case and bring it to the network's grid; its label is opened only if it has one."""
+    about = read_grid(case.image)
+    check_channels(about.channels, plan, case.image)
+    label = None
+    if case.label:
+        check_geometry(about, read_grid(case.label))
+        indices = class_indices(read_label(case.label).array, plan, case.label)
+        label = label_to_network_grid(indices, about.spacing_mm, plan)
+    image = to_network_grid(read_image(case.image).array, about.spacing_mm, plan)
+    a, b, c = (
+        about.shape[axis] * about.spacing_mm[axis] / length
+        for axis, length in zip(plan.stored_axes, image.shape[1:], strict=True)
+    )
+    steps = (
+        "axes turned to right, anterior, superior",
+        f"clipped at percentiles {plan.low_percentile} and {plan.high_percentile} of each channel",
+        "scaled to [0, 1]",
+        f"axes {plan.stored_axes} stored in this order",
+        f"resampled from {about.shape} voxels of {about.spacing_mm} mm",
+    )
+    return PreparedCase(image, label, (a, b, c), steps)
+
+
+def source_hashes(case: Case) -> dict[str, str | None]:
+    """Content of the files that a prepared case comes from."""
+    return {"image": _hash(case.image), "label": _hash(case.label) if case.label else None}
+
+
+def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
+    """Some foreground voxels [N, 3], always the same for a case.
+
+    No class has more than an equal share, so that a small structure is not lost among large ones.
+    """
+    generator = np.random.default_rng(int(digest(id_)[:16], 16))
+    present = np.unique(label[label > 0])
+    chosen = []
+    for index in present:
+        places = np.flatnonzero(label == index)
+        count = min(MOST_FOREGROUND // len(present), len(places))
+        chosen.append(np.sort(generator.choice(places, count, replace=False)))
+    flat = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+    return np.stack(np.unravel_index(flat, label.shape), axis=1).astype(np.int32)
+
+
+def _hash(path: Path) -> str:
+    try:
+        return content_hash(path)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); restore it, or make the project anew"
+        ) from error

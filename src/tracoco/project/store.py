@@ -1,0 +1,96 @@
+"""Prepared cases as memory-mapped arrays: a crop reads only the box that it needs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracoco.errors import UserError
+from tracoco.files import read_json
+from tracoco.project.digest import digest
+from tracoco.project.plan import Plan
+from tracoco.project.prepare import array_file, facts_file
+from tracoco.scans.scan import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCase:
+    """A prepared case. Arrays are mapped anew at each call: the page cache is the cache."""
+
+    id: str
+    root: Path
+    shape: Shape
+    """Of the spatial axes, in stored order."""
+    class_voxels: tuple[int, ...] | None
+    """Voxels of each class; None where the case has no label."""
+
+    def image(self) -> NDArray[np.float32]:
+        """Float32 [C, ...stored axes], in [0, 1]."""
+        return self._open("image")
+
+    def label(self) -> NDArray[np.uint8]:
+        """Class indices, uint8 [...stored axes]."""
+        return self._open("label")
+
+    def foreground(self) -> NDArray[np.int32]:
+        """Some foreground voxels, int32 [N, 3]; each class has an equal share."""
+        return self._open("foreground")
+
+    def _open(self, part: str) -> NDArray[Any]:
+        if part != "image" and self.class_voxels is None:
+            raise ValueError(f"case '{self.id}' is unlabelled: it has no {part}")
+        try:
+            array: NDArray[Any] = np.load(array_file(self.root, self.id, part), mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise _missing(self.root, self.id) from error
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The folder of prepared cases."""
+
+    root: Path
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All prepared cases, sorted."""
+        return tuple(sorted(file.name.removesuffix(".json") for file in self._facts_files()))
+
+    def case(self, id_: str) -> StoredCase:
+        """One case, with its arrays still on disk."""
+        facts = self._facts(id_)
+        voxels = facts["class_voxels"]
+        a, b, c = facts["shape"]
+        return StoredCase(id_, self.root, (a, b, c), None if voxels is None else tuple(voxels))
+
+    def check(self, ids: Iterable[str], plan: Plan) -> None:
+        """Refuse cases that are missing, or that were prepared by another plan."""
+        for id_ in ids:
+            if self._facts(id_)["plan"] != plan.hash():
+                raise UserError(
+                    f"{self.root} was prepared by another plan than plan.yaml; "
+                    f"run `tracoco prepare {self.root.parent}` again"
+                )
+
+    def hash(self) -> str:
+        """Changes with every source file and every setting that the prepared cases come from."""
+        facts = [self._facts(id_) for id_ in self.ids]
+        return digest([[fact[key] for key in ("id", "sources", "plan")] for fact in facts])
+
+    def _facts_files(self) -> list[Path]:
+        return [file for file in self.root.glob("*.json") if not file.name.startswith(".")]
+
+    def _facts(self, id_: str) -> dict[str, Any]:
+        file = facts_file(self.root, id_)
+        if not file.is_file():
+            raise _missing(self.root, id_)
+        facts: dict[str, Any] = read_json(file)
+        return facts
+
+
+def _missing(root: Path, id_: str) -> UserError:
+    return UserError(f"case '{id_}' is not prepared in {root}; run `tracoco prepare {root.parent}`")

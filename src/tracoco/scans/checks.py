@@ -1,0 +1,81 @@
+"""What makes a scan unusable, whatever its format, and what its owner can do about it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracoco.errors import UserError
+from tracoco.scans.scan import Affine, Shape
+
+SHEAR_TOLERANCE = 0.01
+"""Largest cosine between two axes: 0.6 degrees, far above rounding, far below a tilted gantry."""
+
+
+def split_channels(shape: Sequence[int], path: Path) -> tuple[Shape, int]:
+    """Spatial shape and number of channels of a 3D file, or of a 4D one with its channels last."""
+    sizes = tuple(shape)
+    while len(sizes) > 3 and sizes[-1] == 1:
+        sizes = sizes[:-1]
+    if len(sizes) not in (3, 4) or min(sizes) < 1:
+        raise UserError(
+            f"{path} has the shape {tuple(shape)}; a scan is 3D, or 4D with its channels last. "
+            "Stack its slices, or choose one volume of it"
+        )
+    return (sizes[0], sizes[1], sizes[2]), sizes[3] if len(sizes) == 4 else 1
+
+
+def check_affine(affine: Affine, path: Path) -> None:
+    """Refuse a grid whose voxels have no size, or whose axes are not at right angles."""
+    finite = np.nan_to_num(affine[:3, :3], nan=0, posinf=0, neginf=0)
+    sides = np.linalg.norm(finite, axis=0)
+    cosines = finite / np.where(sides > 0, sides, 1)
+    if not np.isfinite(affine).all() or abs(np.linalg.det(cosines)) < SHEAR_TOLERANCE:
+        raise UserError(
+            f"{path} has a singular affine, {affine[:3].tolist()}: its voxels have no volume. "
+            "Copy the geometry from the scan that it was made from"
+        )
+    tilt = np.abs(cosines.T @ cosines - np.eye(3)).max()
+    if tilt > SHEAR_TOLERANCE:
+        raise UserError(
+            f"{path} has a sheared affine: two of its axes are {tilt:.3f} (cosine) off a right "
+            "angle, e.g. by a tilted gantry. Resample it to a grid with right angles"
+        )
+
+
+def check_voxel_type(dtype: np.dtype[Any], path: Path) -> None:
+    """Refuse voxels that are not one real number each."""
+    kind = "RGB" if dtype.fields else "complex" if dtype.kind == "c" else None
+    if kind:
+        raise UserError(
+            f"{path} has {kind} voxels; a scan has one real number a voxel and channel. "
+            "Save it as one, e.g. the magnitude or the grey value"
+        )
+
+
+def check_finite(array: NDArray[Any], path: Path) -> None:
+    """Refuse NaN and infinite voxels: one of them spoils every mean it enters."""
+    broken = array.size - int(np.count_nonzero(np.isfinite(array)))
+    if broken:
+        raise UserError(
+            f"{path} has {broken} NaN or infinite voxels; replace them by a number, "
+            "e.g. the background's, and save it again"
+        )
+
+
+def as_integers(array: NDArray[Any], path: Path) -> NDArray[Any]:
+    """A label map as integers; numbers that are stored as floats are fine."""
+    if array.dtype.kind in "iu":
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    check_finite(array, path)
+    rounded: NDArray[Any] = np.rint(array)
+    odd = array[rounded != array]
+    if odd.size:
+        some = ", ".join(f"{value:g}" for value in np.unique(odd)[:5])
+        raise UserError(
+            f"{path} is not a label map: {odd.size} voxels have values between integers "
+            f"({some}). Resample labels by nearest neighbour, and check that it is not an image"
+        )
+    return rounded.astype(np.int64)

@@ -1,0 +1,92 @@
+"""A scan in memory, always in the axis order right, anterior, superior (RAS+), and the way back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nibabel.orientations import inv_ornt_aff, io_orientation
+from numpy.typing import NDArray
+
+Shape = tuple[int, int, int]
+Spacing = tuple[float, float, float]
+Affine = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """The voxel grid of a file in the file's own axis order: enough to write a result on it."""
+
+    shape: Shape
+    affine: Affine
+    """[4, 4], from voxel indices to millimetres."""
+    header: bytes = b""
+    """The file's own header where its format has one, so that nothing of it is rounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanHeader:
+    """What a file says about its scan before any voxel is read; axes in canonical order."""
+
+    shape: Shape
+    affine: Affine
+    spacing_mm: Spacing
+    channels: int
+    grid: Grid
+    source: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """An image, float32 [C, X, Y, Z] in canonical order."""
+
+    array: NDArray[np.float32]
+    affine: Affine
+    spacing_mm: Spacing
+    grid: Grid
+    source: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelScan:
+    """A label map with the values as they are in the file, integer [X, Y, Z] in canonical order."""
+
+    array: NDArray[Any]
+    affine: Affine
+    spacing_mm: Spacing
+    grid: Grid
+    source: Path
+
+
+def to_canonical(array: NDArray[Any], grid: Grid) -> NDArray[Any]:
+    """Turn the last three axes of an array from the grid's own order to RAS+."""
+    order, flipped = _orientation(grid)
+    leading = range(array.ndim - 3)
+    turned = np.flip(array, axis=tuple(axis - 3 for axis in flipped))
+    axes = tuple(leading) + tuple(int(axis) + len(leading) for axis in np.argsort(order))
+    return np.ascontiguousarray(turned.transpose(axes))
+
+
+def to_grid(array: NDArray[Any], grid: Grid) -> NDArray[Any]:
+    """Turn a canonical [X, Y, Z] array back to the grid's own axis order."""
+    order, flipped = _orientation(grid)
+    turned = np.flip(array.transpose(order), axis=flipped)
+    if turned.shape != grid.shape:
+        raise ValueError(f"array of {turned.shape} does not lie on a grid of {grid.shape}")
+    return np.ascontiguousarray(turned)
+
+
+def canonical_geometry(grid: Grid) -> tuple[Shape, Affine, Spacing]:
+    """Shape, affine and spacing of a grid once its axes are in canonical order."""
+    order, _ = _orientation(grid)
+    affine = grid.affine @ inv_ornt_aff(io_orientation(grid.affine), grid.shape)
+    x, y, z = (grid.shape[axis] for axis in np.argsort(order))
+    right, anterior, superior = (float(side) for side in np.linalg.norm(affine[:3, :3], axis=0))
+    return (x, y, z), affine, (right, anterior, superior)
+
+
+def _orientation(grid: Grid) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The canonical axis of each own axis, and the own axes that run the other way."""
+    axis_and_sign = io_orientation(grid.affine)
+    order = tuple(int(axis) for axis in axis_and_sign[:, 0])
+    return order, tuple(int(axis) for axis in np.flatnonzero(axis_and_sign[:, 1] < 0))

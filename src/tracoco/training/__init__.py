@@ -1,0 +1,1 @@
+"""The one loop, and what keeps it safe: checkpoints, log, health, signals, several processes."""

@@ -1,0 +1,33 @@
+"""Checkpoints: everything a run needs to go on exactly, in one file that loads without code."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import torch
+
+from tracoco.errors import UserError
+from tracoco.files import atomic_path
+
+Checkpoint = dict[str, Any]
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; killed at any moment, the old one or the new one is there."""
+    with atomic_path(path) as temporary:
+        torch.save(checkpoint, temporary)
+
+
+def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+    """Read a checkpoint: tensors and plain values only, nothing in it is executed."""
+    try:
+        checkpoint: Checkpoint = torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; this run has not saved it") from None
+    except (RuntimeError, EOFError, BadZipFile, pickle.UnpicklingError, OSError) as error:
+        raise UserError(
+            f"{path} is damaged or is not a checkpoint; use another one, "
+            "or train again into a new folder"
+        ) from error
+    return checkpoint

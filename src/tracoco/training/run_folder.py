@@ -1,0 +1,96 @@
+"""A run's folder: all that is needed to go on with it, or to predict with it elsewhere."""
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tracoco.config import Config, parse_config
+from tracoco.errors import UserError
+from tracoco.files import read_json, write_json, write_text
+from tracoco.project.plan import Plan, read_plan, write_plan
+from tracoco.project.splits import Splits, read_splits, write_splits
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of the files in a run's folder."""
+
+    root: Path
+
+    @property
+    def facts_file(self) -> Path:
+        """Versions, hashes and figures of the data."""
+        return self.root / "facts.json"
+
+    @property
+    def log_file(self) -> Path:
+        """One line a step."""
+        return self.root / "log.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder describes a run; `config.yaml` is written last, as the seal."""
+        return (self.root / "config.yaml").exists()
+
+    def checkpoint(self, name: str) -> Path:
+        """`last` or `best`."""
+        return self.root / f"{name}.pt"
+
+    def config(self) -> Config:
+        """The resolved settings."""
+        path = self.root / "config.yaml"
+        if not self.begun:
+            raise UserError(f"{self.root} is not a run: it has no config.yaml")
+        return parse_config(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+
+    def plan(self) -> Plan:
+        """The plan of the project that the run was trained in."""
+        return read_plan(self.root / "plan.yaml")
+
+    def splits(self) -> Splits:
+        """The cases that the run was trained, validated and is to be tested on."""
+        return read_splits(self.root / "splits.json")
+
+    def facts(self) -> dict[str, Any]:
+        """What was true when the run began."""
+        facts: dict[str, Any] = read_json(self.facts_file)
+        return facts
+
+    def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
+        """Write what describes the run before its first step."""
+        try:
+            write_json(self.facts_file, facts | versions())
+            write_plan(self.root / "plan.yaml", plan)
+            write_splits(self.root / "splits.json", splits)
+            text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+            write_text(self.root / "config.yaml", text)
+        except BaseException:
+            shutil.rmtree(self.root, ignore_errors=True)
+            raise
+
+    def refuse_existing(self) -> None:
+        """A run's folder is never written over."""
+        if self.root.exists() and any(self.root.iterdir()):
+            raise UserError(f"{self.root} already exists; add --resume, or choose another --out")
+
+
+def versions() -> dict[str, str]:
+    """What a result may depend on besides the settings."""
+    packages = {name: importlib.metadata.version(name) for name in ("tracoco", "torch", "numpy")}
+    return packages | {"python": platform.python_version(), "git": _git_hash()}
+
+
+def _git_hash() -> str:
+    """The commit of a source checkout; empty for an installed package."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    return result.stdout.strip()

@@ -1,0 +1,68 @@
+"""The log of a run: one JSON object a line, one line a step."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from tracoco.files import write_text
+
+Record = dict[str, Any]
+
+
+def read_log(path: Path) -> list[Record]:
+    """All whole records; a line cut short by a kill is left out."""
+    return list(_records(path)) if path.exists() else []
+
+
+def rewind_log(path: Path, step: int) -> list[Record]:
+    """Drop what was logged at `step` or later, since those steps are about to be taken again."""
+    kept = [record for record in read_log(path) if record["step"] < step]
+    write_text(path, "".join(json.dumps(record) + "\n" for record in kept))
+    return kept
+
+
+def _records(path: Path) -> Iterator[Record]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            return
+
+
+class RunLog:
+    """Appends records to `log.jsonl`, and to TensorBoard where it is installed."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self._file: TextIO = (folder / "log.jsonl").open("a", encoding="utf-8")
+        self._board = _tensorboard(folder, step)
+
+    def write(self, record: Record) -> None:
+        """Append one step."""
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in _scalars(record):
+                self._board.add_scalar(name, value, record["step"])
+
+    def close(self) -> None:
+        """Close the files."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _scalars(record: Record) -> Iterator[tuple[str, float]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}/{key}", inner) for key, inner in value.items())
+        elif name != "step":
+            yield name, float(value)
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -1,0 +1,89 @@
+"""The processes of a run: one alone, or several started by `torchrun`."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tracoco.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """This process among those of the run."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    def wrap(self, method: nn.Module) -> nn.Module:
+        """Average the gradients of all processes, however many networks the method has.
+
+        Buffers are not exchanged: each process keeps its own BatchNorm statistics during training,
+        and rank 0's are the ones that are saved.
+        """
+        if self.world_size == 1:
+            return method
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(method, device_ids=devices, broadcast_buffers=False)
+
+    def largest(self, values: list[int]) -> list[int]:
+        """The largest of each value over all processes."""
+        if self.world_size == 1:
+            return values
+        shared = torch.tensor(values, device=self.device)
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+        return [int(value) for value in shared]
+
+    def wait(self) -> None:
+        """Wait until every process has come here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined_team(device: str) -> Iterator[Team]:
+    """Join the processes that `torchrun` started, or be alone; leave them at the end."""
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
+        yield Team(0, 1, choose_device(device))
+        return
+    local = choose_device(device)
+    if local.type == "cuda" and local.index is None:
+        local = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if local.type == "cuda" else "gloo")
+    try:
+        yield Team(dist.get_rank(), world_size, local)
+    finally:
+        dist.destroy_process_group()
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto`, `cpu`, `cuda`, `cuda:N` or `mps`; `auto` takes the best that is there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"--device '{name}' is unknown; use auto, cpu, cuda:N or mps") from None
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not present.get(device.type, False):
+        raise UserError(f"--device '{name}' is not on this machine; use auto or cpu")
+    return device

@@ -1,0 +1,194 @@
+"""The one loop. It knows loss terms by name and nothing of the method that made them."""
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tracoco.config import Config
+from tracoco.data.batches import Batch
+from tracoco.errors import UserError
+from tracoco.methods.method import Method, evaluating
+from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from tracoco.training.journal import Journal
+from tracoco.training.run_log import Record
+from tracoco.training.signals import StopRequest
+from tracoco.training.team import Team
+
+PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+Validate = Callable[[Method], dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """How a run ended."""
+
+    steps: int
+    """Steps that are done and saved."""
+    signal: int
+    """The signal that stopped the run before its end, or 0."""
+
+
+class Trainer:
+    """A method, its optimizer, and the folder that keeps them safe."""
+
+    def __init__(
+        self, method: Method, config: Config, folder: Path, team: Team, *, identity: Checkpoint
+    ) -> None:
+        """`identity` is what every checkpoint carries besides: the config and the split's hash."""
+        self.method = method.to(team.device)
+        self.config, self.folder, self.team, self.identity = config, folder, team, identity
+        optimizer = config.optimizer
+        self.optimizer = torch.optim.SGD(
+            method.parameter_groups(),
+            lr=optimizer.lr,
+            momentum=optimizer.momentum,
+            weight_decay=optimizer.weight_decay,
+        )
+        self.scaler = torch.amp.GradScaler(
+            team.device.type, enabled=config.training.precision == "fp16"
+        )
+        self.step = 0
+        self.best: float | None = None
+        wrapped = team.wrap(self.method)
+        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = (
+            torch.compile(wrapped) if config.training.compile else wrapped
+        )
+
+    def resume(self) -> None:
+        """Go on from the last checkpoint, if there is one."""
+        path = self.folder / "last.pt"
+        if not path.exists():
+            return
+        checkpoint = load_checkpoint(path, self.team.device)
+        for key, expected in self.identity.items():
+            if checkpoint[key] != expected:
+                raise UserError(
+                    f"{path} was saved with another {key}; resume with the same one, "
+                    "or train into a new folder"
+                )
+        self.method.load_state_dict(checkpoint["method"])
+        self.optimizer.load_state_dict(checkpoint["optimizer"])
+        self.scaler.load_state_dict(checkpoint["scaler"])
+        self.step, self.best = checkpoint["step"], checkpoint["best"]
+
+    def fit(
+        self,
+        batches: Iterable[Batch],
+        journal: Journal | None,
+        stop: StopRequest,
+        validate: Validate | None = None,
+    ) -> FitResult:
+        """Take the steps that are left; `batches` starts at `self.step`."""
+        for batch in batches:
+            record, signal = self._take_step(batch.to(self.team.device), stop)
+            if validate and self._due(self.config.training.validate_every):
+                record |= self._validate(validate)
+            if journal:
+                journal.write(record)
+            if signal or self._due(self.config.training.save_every):
+                self._save("last.pt")
+            if signal:
+                return FitResult(self.step, signal)
+        return FitResult(self.step, 0)
+
+    def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[Record, int]:
+        """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
+        began = time.perf_counter()
+        # Noise and dropout are a function of seed, step and rank: no generator state is saved.
+        torch.manual_seed(step_seed(self.config.seed, self.step, self.team.rank))
+        rate = self._set_rate()
+        self.method.train()
+        self.method.before_step(batch, self.step)
+        with self._autocast():
+            terms = self.wrapped(batch, self.step)
+        loss = torch.stack(list(terms.values())).sum()
+        values = {name: float(term.detach()) for name, term in terms.items()}
+        signal = self._agree(values, batch, stop)
+        self._descend(loss)
+        self.method.after_step(self.step)
+        record: Record = {
+            "step": self.step,
+            "loss": sum(values.values()),
+            "terms": values,
+            "rate": rate,
+            "shift": batch.mean_shift,
+            "health": self.method.health(batch),
+            "seconds": time.perf_counter() - began,
+        }
+        self.step += 1
+        return record, signal
+
+    def _agree(self, values: dict[str, float], batch: Batch, stop: StopRequest) -> int:
+        """Stop every process if one of them must: on a loss that is not finite, or on a signal."""
+        broken = not all(map(math.isfinite, values.values()))
+        rank, signal = self.team.largest([self.team.rank + 1 if broken else 0, stop.signal])
+        if broken:
+            terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            raise UserError(
+                f"step {self.step}: the loss is not finite ({terms}) on cases "
+                f"{', '.join(batch.cases)}; look at these scans, or lower optimizer.lr"
+            )
+        if rank:
+            raise UserError(
+                f"step {self.step}: stopped, since the loss of rank {rank - 1} is not finite"
+            )
+        return signal
+
+    def _descend(self, loss: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.scaler.scale(loss).backward()
+        limit = self.config.optimizer.clip_norm
+        if limit is not None:
+            self.scaler.unscale_(self.optimizer)
+            for group in self.optimizer.param_groups:
+                nn.utils.clip_grad_norm_(group["params"], limit)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def _set_rate(self) -> float:
+        settings = self.config.optimizer
+        left = 1 - self.step / self.config.training.steps
+        rate = float(settings.lr * left**settings.poly_power)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group.get("rate_factor", 1.0)
+        return rate
+
+    def _autocast(self) -> torch.autocast:
+        dtype = PRECISIONS.get(self.config.training.precision)
+        return torch.autocast(self.team.device.type, dtype=dtype, enabled=dtype is not None)
+
+    def _due(self, every: int) -> bool:
+        return self.step % every == 0 or self.step == self.config.training.steps
+
+    def _validate(self, validate: Validate) -> Record:
+        """Score the validation cases; the best checkpoint so far is kept as `best.pt`."""
+        if not self.team.leads:
+            return {}
+        with evaluating(self.method):
+            scores = validate(self.method)
+        if self.best is None or scores["dice"] > self.best:
+            self.best = scores["dice"]
+            self._save("best.pt")
+        return {"validation": scores}
+
+    def _save(self, name: str) -> None:
+        if self.team.leads:
+            state = {
+                "method": self.method.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "scaler": self.scaler.state_dict(),
+                "step": self.step,
+                "best": self.best,
+            }
+            save_checkpoint(self.folder / name, self.identity | state)
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """A seed for torch's generators at one step of one process."""
+    return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])

@@ -1,0 +1,17 @@
+"""What every test has at hand."""
+
+import pytest
+from hypothesis import settings
+from samples import make_project
+
+from tracoco.project.folder import Project
+
+# A busy machine is not a failing test.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A prepared project of 3 labelled, 4 unlabelled and 1 validation cases; not to be changed."""
+    return make_project(tmp_path_factory.mktemp("balls"))

@@ -1,0 +1,155 @@
+"""Files in, scores out; and every problem of two folders at once."""
+
+import json
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tracoco.errors import UserError
+from tracoco.evaluation.folders import evaluate, evaluate_predictions
+from tracoco.evaluation.scores import Protocol
+from tracoco.files import read_json, write_json
+
+SPACING = np.diag([2.0, 1.0, 5.0, 1.0])
+
+
+def save(path: Path, *values: int, affine: NDArray[np.float64] = SPACING) -> Path:
+    """A row of voxels with these values as a NIfTI file."""
+    path.parent.mkdir(exist_ok=True)
+    array = np.zeros((len(values), 3, 3), dtype=np.uint8)
+    array[:, 1, 1] = values
+    nib.save(nib.Nifti1Image(array, affine), path)
+    return path
+
+
+def folders(root: Path) -> tuple[Path, Path]:
+    return root / "predictions", root / "truths"
+
+
+def test_two_files_may_have_different_names(tmp_path: Path) -> None:
+    prediction = save(tmp_path / "out.nii.gz", 0, 1, 0, 0, 0)
+    truth = save(tmp_path / "case_07.nii", 0, 0, 0, 1, 0)
+    (score,) = evaluate(prediction, truth, Protocol()).scores
+    # Two voxels of 2 mm.
+    assert (score.case, score.label, score.name, score.hd95) == ("case_07", 1, "1", 4.0)
+
+
+def test_folders_are_paired_by_stem_and_classes_are_those_of_all_truths(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    save(predictions / "a.nii.gz", 0, 1, 0, 2)
+    save(truths / "a.nii", 0, 1, 0, 0)
+    save(predictions / "b.nii.gz", 0, 1, 0, 0)
+    save(truths / "b.nii.gz", 0, 1, 0, 2)
+    evaluation = evaluate(predictions, truths, Protocol(), {2: "spleen"})
+    assert [(s.case, s.name, s.dice) for s in evaluation.scores] == [
+        ("a", "1", 1.0),
+        ("a", "spleen", 0.0),
+        ("b", "1", 1.0),
+        ("b", "spleen", 0.0),
+    ]
+    assert (evaluation.summary.missed, evaluation.summary.spurious) == (1, 1)
+    assert {name: row.dice for (_, name), row in evaluation.classes.items()} == {
+        "1": 100.0,
+        "spleen": 0.0,
+    }
+
+
+def test_files_may_differ_in_axis_order(tmp_path: Path) -> None:
+    # The same voxels with the first axis running from right to left: 4 voxels, so it ends at 6 mm.
+    flipped = SPACING @ np.diag([-1.0, 1.0, 1.0, 1.0])
+    flipped[0, 3] = 6.0
+    prediction = save(tmp_path / "p.nii", 0, 0, 1, 0, affine=flipped)
+    truth = save(tmp_path / "t.nii", 0, 1, 0, 0)
+    assert evaluate(prediction, truth, Protocol()).summary.dice == 100.0
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    save(predictions / "extra.nii", 1)
+    save(truths / "unpredicted.nii", 1)
+    save(predictions / "short.nii", 0, 1)
+    save(truths / "short.nii", 0, 1, 0)
+    moved = SPACING.copy()
+    moved[0, 3] = 1.0  # half a voxel
+    save(predictions / "moved.nii", 0, 1, affine=moved)
+    save(truths / "moved.nii", 0, 1)
+    save(predictions / "odd.nii", 0, 7)
+    save(truths / "odd.nii", 0, 1)
+    (predictions / "broken.nii").write_bytes(b"no header")
+    save(truths / "broken.nii", 0, 1)
+    save(predictions / "twice.nii", 0, 1)
+    save(predictions / "twice.nii.gz", 0, 1)
+    save(truths / "twice.nii", 0, 1)
+    with pytest.raises(UserError) as caught:
+        evaluate(predictions, truths, Protocol())
+    told = str(caught.value)
+    assert told.startswith("7 problems:")
+    assert "extra.nii has no truth" in told
+    assert "unpredicted.nii has no prediction" in told
+    assert "short.nii has (2, 3, 3) voxels" in told
+    assert "(3, 3, 3); resample" in told
+    assert "lie up to 0.50 voxels apart" in told
+    assert "odd.nii has the values 7, which no truth has; known are 1" in told
+    assert "broken.nii" in told
+    assert "are both 'twice'" in told
+
+
+def test_headers_may_be_rounded_but_not_differ(tmp_path: Path) -> None:
+    truth = save(tmp_path / "truth.nii", *[0, 1] * 20)
+    # The last of 40 voxels is off by 39 times the error of one: 0.0004 and 0.39 voxels.
+    rounded = SPACING @ np.diag([1 + 1e-5, 1.0, 1.0, 1.0])
+    prediction = save(tmp_path / "rounded.nii", *[0, 1] * 20, affine=rounded)
+    assert evaluate(prediction, truth, Protocol()).summary.dice == 100.0
+    other = SPACING @ np.diag([1 + 1e-2, 1.0, 1.0, 1.0])
+    prediction = save(tmp_path / "other.nii", *[0, 1] * 20, affine=other)
+    with pytest.raises(UserError, match=r"lie up to 0\.39 voxels apart"):
+        evaluate(prediction, truth, Protocol())
+
+
+def test_truths_without_a_structure_are_a_problem(tmp_path: Path) -> None:
+    prediction, truth = save(tmp_path / "p.nii", 0, 1), save(tmp_path / "t.nii", 0, 0)
+    with pytest.raises(UserError, match="no truth has a labelled voxel"):
+        evaluate(prediction, truth, Protocol())
+
+
+def test_the_file_holds_everything_and_no_nan(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    save(predictions / "a.nii", 0, 1, 0)
+    save(truths / "a.nii", 0, 1, 2)
+    save(predictions / "b.nii", 0, 1, 0)
+    save(truths / "b.nii", 0, 1, 0)
+    protocol = Protocol(units="voxel", tolerance=1.0)
+    result = evaluate_predictions(predictions, truths, protocol)
+    stored = read_json(predictions / "scores.json")
+    assert stored == json.loads(json.dumps(result, allow_nan=False))
+    assert (stored["prediction"], stored["truth"]) == (str(predictions), str(truths))
+    assert stored["protocol"] == {"units": "voxel", "empty": "missed", "tolerance": 1.0}
+    assert [(row["case"], row["label"], row["dice"]) for row in stored["rows"]] == [
+        ("a", 1, 100.0),
+        ("a", 2, 0.0),
+        ("b", 1, 100.0),
+        ("b", 2, None),
+    ]
+    # Case a: 1 and 0, case b: 1. In percent, 50 and 100.
+    assert stored["summary"]["dice"] == 75.0
+    assert [(row["name"], row["dice"], row["missed"]) for row in stored["classes"]] == [
+        ("1", 100.0, 0),
+        ("2", 0.0, 1),
+    ]
+
+
+def test_names_come_from_the_note_and_an_invented_class_counts_as_spurious(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    save(predictions / "a.nii", 1, 2, 0)
+    save(truths / "a.nii", 1, 0, 0)
+    with pytest.raises(UserError, match="which no truth has"):
+        evaluate_predictions(predictions, truths)
+    write_json(predictions / "predictions.json", {"labels": {"1": "left", "2": "right"}})
+    result = evaluate_predictions(predictions, truths)
+    assert [(row["name"], row["spurious"]) for row in result["rows"]] == [
+        ("left", False),
+        ("right", True),
+    ]

@@ -1,0 +1,63 @@
+"""Pairing of files by name; nothing is read, so the files are empty."""
+
+from pathlib import Path
+
+import pytest
+
+from tracoco.errors import UserError
+from tracoco.evaluation.pairs import Pair, pair_files
+
+
+def touch(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def test_folders_are_paired_by_stem_in_order(tmp_path: Path) -> None:
+    predictions = touch(tmp_path / "predictions", "b.nii.gz", "a.nii.gz")
+    truths = touch(tmp_path / "truths", "a.nii", "b.nii.gz")
+    assert pair_files(predictions, truths) == (
+        [
+            Pair("a", predictions / "a.nii.gz", truths / "a.nii"),
+            Pair("b", predictions / "b.nii.gz", truths / "b.nii.gz"),
+        ],
+        [],
+    )
+
+
+def test_two_files_are_a_pair_named_by_the_truth(tmp_path: Path) -> None:
+    folder = touch(tmp_path / "folder", "out.nii.gz", "case_07.nii")
+    prediction, truth = folder / "out.nii.gz", folder / "case_07.nii"
+    assert pair_files(prediction, truth) == ([Pair("case_07", prediction, truth)], [])
+
+
+def test_other_files_and_hidden_ones_are_no_cases(tmp_path: Path) -> None:
+    predictions = touch(tmp_path / "predictions", "a.nii", "scores.json")
+    truths = touch(tmp_path / "truths", "a.nii", "._a.nii", ".1234.b.nii.gz")
+    pairs, problems = pair_files(predictions, truths)
+    assert [pair.case for pair in pairs] == ["a"]
+    assert problems == []
+
+
+def test_what_stays_alone_is_a_problem(tmp_path: Path) -> None:
+    predictions = touch(tmp_path / "predictions", "a.nii", "b.nii")
+    truths = touch(tmp_path / "truths", "a.nii", "c.nii", "a.nii.gz")
+    pairs, problems = pair_files(predictions, truths)
+    assert [pair.case for pair in pairs] == ["a"]
+    assert len(problems) == 3
+    assert "a.nii and a.nii.gz are both 'a'" in problems[0]
+    assert "b.nii has no truth" in problems[1]
+    assert "c.nii has no prediction" in problems[2]
+
+
+def test_paths_that_cannot_be_paired(tmp_path: Path) -> None:
+    folder = touch(tmp_path / "folder", "a.nii")
+    with pytest.raises(UserError, match="missing does not exist"):
+        pair_files(tmp_path / "missing", folder)
+    with pytest.raises(UserError, match="are a file and a folder"):
+        pair_files(folder / "a.nii", folder)
+    nothing = touch(tmp_path / "nothing", "readme.txt")
+    with pytest.raises(UserError, match="nothing holds no scan"):
+        pair_files(folder, nothing)

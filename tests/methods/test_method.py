@@ -1,0 +1,44 @@
+import torch
+from torch import nn
+
+from tracoco.methods.method import evaluating, frozen_statistics, uniform_noise
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Dropout(0.5))
+
+
+def test_noise_is_uniform_within_its_amount() -> None:
+    torch.manual_seed(0)
+    noise = uniform_noise(torch.zeros(10_000), 0.2)
+    assert -0.2 <= noise.min() < -0.19
+    assert 0.19 < noise.max() <= 0.2
+    assert abs(noise.mean()) < 0.01
+
+
+def test_evaluating_has_no_gradient_and_restores_each_mode() -> None:
+    module = net()
+    module[2].eval()  # type: ignore[index]  # a Sequential
+    with evaluating(module):
+        out = module(torch.ones(2, 1, 3, 3))
+        assert not module.training
+        assert not out.requires_grad
+    assert [part.training for part in module.modules()] == [True, True, True, False]
+
+
+def test_frozen_statistics_are_not_moved_by_a_pass_but_later_ones_are() -> None:
+    module = net()
+    before = {name: value.clone() for name, value in module.named_buffers()}
+    with frozen_statistics(module):
+        module(torch.randn(4, 1, 3, 3))
+    assert all(torch.equal(before[name], value) for name, value in module.named_buffers())
+    module(torch.randn(4, 1, 3, 3))
+    assert not torch.equal(before["1.running_mean"], module.get_buffer("1.running_mean"))
+
+
+def test_frozen_statistics_still_normalise_by_the_batch() -> None:
+    norm = nn.BatchNorm2d(1)
+    crops = 5 + 3 * torch.randn(4, 1, 6, 6)
+    expected = nn.BatchNorm2d(1)(crops)
+    with frozen_statistics(norm):
+        torch.testing.assert_close(norm(crops), expected)

@@ -1,0 +1,145 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from samples import make_batch, make_method
+from torch import nn
+
+from tracoco.errors import UserError
+from tracoco.methods.tracoco import TraCoCo
+
+PAST_THE_RAMP = 1000
+
+
+def test_the_two_networks_start_differently() -> None:
+    first, second = make_method("tracoco").trained_networks()
+    pairs = list(zip(first.parameters(), second.parameters(), strict=True))
+    assert any(not torch.equal(a, b) for a, b in pairs)
+
+
+def test_lambda_is_zero_at_first_and_weights_all_but_the_supervised_term() -> None:
+    method = make_method("tracoco", rampup_steps=100, unsupervised_weight=0.5)
+    batch = make_batch()
+
+    def terms(step: int) -> dict[str, float]:
+        torch.manual_seed(0)
+        return {name: float(term) for name, term in method(batch, step).items()}
+
+    start, half, full = terms(0), terms(50), terms(100)
+    for name in ("crc", "translation", "entropy"):
+        assert start[name] == 0
+        assert half[name] == pytest.approx(full[name] / 2, rel=1e-5)
+    assert start["supervised"] == pytest.approx(full["supervised"])
+
+
+def test_the_ramp_is_a_third_of_the_run_unless_given() -> None:
+    assert make_method("tracoco", steps=900).rampup_steps == 300
+    assert make_method("tracoco", steps=900, rampup_steps=7).rampup_steps == 7
+
+
+@pytest.mark.parametrize("pseudo_labels", ["clean", "training"])
+@pytest.mark.parametrize("cutmix", [True, False])
+def test_no_gradient_passes_from_one_network_to_the_other(
+    pseudo_labels: str,
+    cutmix: bool,  # noqa: FBT001 - a parametrised test
+) -> None:
+    method = make_method("tracoco", pseudo_labels=pseudo_labels, cutmix=cutmix, likely=0.0)
+    assert isinstance(method, TraCoCo)
+    first, second = method.trained_networks()
+    for parameter in first.parameters():
+        parameter.requires_grad = False
+    terms = method(make_batch(), PAST_THE_RAMP)
+    terms["crc"].backward()
+    # Only what the second network learns from the first is left; the first one got nothing.
+    assert all(parameter.grad is None for parameter in first.parameters())
+    assert any(
+        parameter.grad is not None and parameter.grad.any() for parameter in second.parameters()
+    )
+
+
+def test_labels_of_unlabelled_crops_cannot_matter_and_labelled_ones_do() -> None:
+    method = make_method("tracoco")
+    batch = make_batch()
+
+    def supervised(labels: torch.Tensor) -> float:
+        torch.manual_seed(0)
+        return float(method(replace(batch, labels=labels), 0)["supervised"])
+
+    assert supervised(batch.labels) != supervised(1 - batch.labels)
+
+
+class Recorder(nn.Module):
+    """A network of one convolution that notes in which mode and with what input it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv3d(1, 2, 1)
+        self.norm = nn.BatchNorm3d(2)
+        self.calls: list[tuple[bool, torch.Tensor]] = []
+
+    def forward(self, crops: torch.Tensor) -> torch.Tensor:
+        self.calls.append((self.training, crops.detach().clone()))
+        normed: torch.Tensor = self.norm(self.convolution(crops))
+        return normed
+
+
+def recorded(**settings: object) -> tuple[TraCoCo, Recorder]:
+    method = make_method("tracoco", 3, 2, 30, **settings)
+    assert isinstance(method, TraCoCo)
+    recorder = Recorder()
+    method.networks[0] = recorder
+    return method, recorder
+
+
+def test_clean_pseudo_labels_see_the_unlabelled_crops_as_they_are_in_evaluation_mode() -> None:
+    method, recorder = recorded(noise=0.2)
+    batch = make_batch()
+    method(batch, 5)
+    modes = [training for training, _ in recorder.calls]
+    assert modes == [True, True, False, True]
+    assert torch.equal(recorder.calls[2][1], batch.first.values[2:])
+    for training, crops in recorder.calls:
+        if training:
+            assert not torch.equal(crops[:2], batch.first.values[: len(crops)][:2])
+    assert recorder.training
+
+
+def test_training_pseudo_labels_cost_no_pass() -> None:
+    method, recorder = recorded(pseudo_labels="training", cutmix=False)
+    method(make_batch(), 5)
+    assert [training for training, _ in recorder.calls] == [True, True]
+
+
+def test_only_the_first_crops_move_the_running_statistics() -> None:
+    method, recorder = recorded(noise=0.0)
+    batch = make_batch()
+    method(batch, 5)
+    with torch.no_grad():
+        features = recorder.convolution(batch.first.values)
+    expected = 0.1 * features.mean(dim=(0, 2, 3, 4))
+    torch.testing.assert_close(recorder.norm.running_mean, expected)
+
+
+def test_health_of_pseudo_labels_by_hand() -> None:
+    method = make_method("tracoco")
+    assert isinstance(method, TraCoCo)
+    batch = make_batch(dimensions=2)
+    method(make_batch(), 0)
+    # Network 1 is sure of background everywhere, network 2 leans to class 1 in a quarter of it.
+    size = batch.first.inside.shape[1:]
+    first = torch.stack([torch.full((2, *size), 0.95), torch.full((2, *size), 0.05)], dim=1)
+    second = torch.stack([torch.full((2, *size), 0.7), torch.full((2, *size), 0.3)], dim=1)
+    second[:, 0, :8, :8] = 0.4
+    second[:, 1, :8, :8] = 0.6
+    method._pseudo_labels = [first, second]
+    health = method.health(batch)
+    assert health == pytest.approx(
+        {"share/0": 0.875, "share/1": 0.125, "likely": 0.875, "unlikely": 0.25, "agreement": 0.75}
+    )
+
+
+def test_cutmix_with_one_unlabelled_crop_is_a_clear_error() -> None:
+    method = make_method("tracoco")
+    with pytest.raises(UserError, match="CutMix"):
+        method(make_batch(unlabelled=1), 5)
+    make_method("tracoco", cutmix=False)(make_batch(unlabelled=1), 5)

@@ -1,0 +1,127 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+
+from tracoco.errors import UserError
+from tracoco.project.cases import find_cases
+from tracoco.project.fingerprint import (
+    CaseFacts,
+    Fingerprint,
+    LabelFacts,
+    take_fingerprint,
+    write_fingerprint,
+)
+from tracoco.project.splits import Splits
+
+SPLITS = Splits(labelled=("a", "b"), unlabelled=("u", "v"), validation=(), test=("c",))
+Save = Callable[..., Path]
+
+
+def fingerprint(data: Path, splits: Splits = SPLITS) -> Fingerprint:
+    return take_fingerprint(find_cases(data), splits)
+
+
+def test_headers_and_label_values_are_counted(data: Path, save: Save) -> None:
+    for id_, sevens in (("a", 2), ("b", 0), ("c", 3)):
+        label = np.zeros((4, 5, 6), dtype=np.uint8)
+        label.ravel()[:sevens] = 7
+        save(data / "labels" / f"{id_}.nii.gz", label)
+    found = fingerprint(data)
+    assert found.cases[0] == CaseFacts("a", (4, 5, 6), (1, 1, 1), 1)
+    assert [case.id for case in found.cases] == ["a", "b", "c", "u", "v"]
+    # 3 x 120 voxels, of which 5 are 7 in two of the cases.
+    assert found.labels == (LabelFacts(0, 355, 3), LabelFacts(7, 5, 2))
+
+
+def test_the_label_of_an_unlabelled_case_is_never_opened(data: Path) -> None:
+    (data / "labels" / "b.nii.gz").write_bytes(b"would raise if it were read")
+    hidden = Splits(labelled=("a",), unlabelled=("b", "u", "v"), validation=(), test=("c",))
+    assert len(fingerprint(data, hidden).cases) == 5
+    with pytest.raises(UserError, match=r"b\.nii\.gz"):
+        fingerprint(data)
+
+
+def test_no_voxel_of_an_image_is_read(data: Path, save: Save) -> None:
+    path = data / "images" / "u.nii"
+    (data / "images" / "u.nii.gz").unlink()
+    save(path, np.zeros((4, 5, 6)))
+    path.write_bytes(path.read_bytes()[:352])
+    assert fingerprint(data).cases[3].shape == (4, 5, 6)
+
+
+def test_all_problems_are_named_at_once(data: Path, save: Save) -> None:
+    save(data / "labels" / "a.nii.gz", np.zeros((4, 5, 7), dtype=np.uint8))
+    save(data / "labels" / "b.nii.gz", np.zeros((4, 5, 6), dtype=np.uint8), (1, 1, 1.5))
+    save(data / "labels" / "c.nii.gz", np.full((4, 5, 6), 0.5))
+    save(data / "images" / "u.nii.gz", np.zeros((4, 5, 6, 2)))
+    (data / "images" / "v.nii.gz").write_bytes(b"")
+    with pytest.raises(UserError) as error:
+        fingerprint(data)
+    text = str(error.value)
+    assert text.startswith("5 problems:")
+    assert "a.nii.gz has the shape (4, 5, 7), its image" in text
+    # The last slice lies at 5 x 1.5 mm instead of 5 x 1 mm.
+    assert "b.nii.gz lies up to 2.5 mm away from its image" in text
+    assert "between integers (0.5)" in text
+    assert "case 'u' has 2 channels, most have 1" in text
+    assert "v.nii.gz is not a NIfTI file" in text
+
+
+def test_a_label_of_another_axis_order_lies_on_its_image(data: Path, save: Save) -> None:
+    image = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
+    save(data / "images" / "a.nii.gz", image, (1, 1, 1))
+    path = save(data / "labels" / "a.nii.gz", (image > 60).astype(np.uint8))
+    label: Any = nibabel.load(path)
+    turned = label.as_reoriented(np.array([[2, 1], [0, -1], [1, 1]]))
+    nibabel.save(turned, path)
+    assert len(fingerprint(data).cases) == 5
+
+
+def test_rounding_of_a_header_is_no_problem(data: Path, save: Save) -> None:
+    # The far corner moves by 5 x 0.01 mm, a twentieth of a voxel.
+    save(data / "labels" / "a.nii.gz", np.ones((4, 5, 6), dtype=np.uint8), (1, 1, 1.01))
+    assert fingerprint(data).labels
+
+
+@pytest.mark.parametrize("lowest", [-1, 0])
+def test_an_image_is_not_taken_for_a_label(data: Path, save: Save, lowest: int) -> None:
+    values = np.arange(lowest, lowest + 300, dtype=np.int16).reshape(1, 10, 30)
+    save(data / "images" / "a.nii.gz", values)
+    save(data / "labels" / "a.nii.gz", values)
+    with pytest.raises(UserError, match=f"300 values from {lowest} to {lowest + 299}"):
+        fingerprint(data)
+
+
+def test_negative_values_are_refused(data: Path, save: Save) -> None:
+    save(data / "labels" / "a.nii.gz", np.full((4, 5, 6), -1, dtype=np.int16))
+    with pytest.raises(UserError, match="1 values from -1 to -1"):
+        fingerprint(data)
+
+
+def test_labels_without_a_structure_are_refused(data: Path, save: Save) -> None:
+    for id_ in "abc":
+        save(data / "labels" / f"{id_}.nii.gz", np.zeros((4, 5, 6), dtype=np.uint8))
+    with pytest.raises(UserError, match="nothing but background"):
+        fingerprint(data)
+
+
+def test_too_many_values_together_are_refused(data: Path, save: Save) -> None:
+    for id_, first in (("a", 0), ("b", 120), ("c", 240)):
+        values = np.arange(first, first + 120, dtype=np.int16).reshape(4, 5, 6)
+        save(data / "labels" / f"{id_}.nii.gz", values)
+    with pytest.raises(UserError, match="hold 360 values together; at most 256"):
+        fingerprint(data)
+
+
+def test_the_fingerprint_is_written_for_a_reader(tmp_path: Path) -> None:
+    facts = Fingerprint((CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1),), (LabelFacts(0, 6, 1),))
+    write_fingerprint(tmp_path / "fingerprint.json", facts)
+    assert json.loads((tmp_path / "fingerprint.json").read_text()) == {
+        "cases": [{"id": "a", "shape": [1, 2, 3], "spacing_mm": [1, 1, 2.5], "channels": 1}],
+        "labels": [{"value": 0, "voxels": 6, "cases": 1}],
+    }

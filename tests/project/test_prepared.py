@@ -1,0 +1,89 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracoco.errors import UserError
+from tracoco.project.cases import Case
+from tracoco.project.plan import Plan
+from tracoco.project.prepared import foreground_voxels, prepare_case, source_hashes
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def case(tmp_path: Path, save: Save) -> Case:
+    """6 x 6 x 6 voxels of 1 mm; the upper half is 7."""
+    image = np.random.default_rng(0).random((6, 6, 6), dtype=np.float32)
+    label = np.zeros((6, 6, 6), dtype=np.uint8)
+    label[:, :, 3:] = 7
+    return Case("a", save(tmp_path / "a.nii", image), save(tmp_path / "a_label.nii", label))
+
+
+def test_a_case_comes_to_the_grid_of_the_plan(case: Case, plan: Plan) -> None:
+    prepared = prepare_case(case, plan)
+    # 6 mm in voxels of 1, 2 and 3 mm.
+    assert prepared.shape == (6, 3, 2)
+    assert prepared.spacing_mm == pytest.approx((1, 2, 3))
+    assert prepared.image.shape == (1, 6, 3, 2)
+    assert prepared.label is not None
+    assert (prepared.label[..., 0] == 0).all()
+    assert (prepared.label[..., 1] == 1).all()  # the class of the value 7
+
+
+def test_the_true_spacing_is_noted_where_the_size_does_not_divide(case: Case, plan: Plan) -> None:
+    plan = plan.model_copy(update={"spacing_mm": (4, 1, 1)})
+    # round(6 / 4) = 2 voxels for 6 mm.
+    assert prepare_case(case, plan).spacing_mm == pytest.approx((3, 1, 1))
+
+
+def test_a_case_without_a_label_has_none(case: Case, plan: Plan) -> None:
+    assert prepare_case(Case("a", case.image, None), plan).label is None
+
+
+def test_the_label_must_still_fit(case: Case, plan: Plan, save: Save) -> None:
+    assert case.label is not None
+    save(case.label, np.zeros((6, 6, 5), dtype=np.uint8))
+    with pytest.raises(UserError, match=r"has the shape \(6, 6, 5\), its image"):
+        prepare_case(case, plan)
+
+
+def test_channels_must_be_those_of_the_plan(case: Case, plan: Plan, save: Save) -> None:
+    save(case.image, np.zeros((6, 6, 6, 2), dtype=np.uint8))
+    with pytest.raises(UserError, match=r"a\.nii has 2 channels, the plan 1"):
+        prepare_case(case, plan)
+
+
+def test_sources_are_known_by_their_content(case: Case, save: Save) -> None:
+    before = source_hashes(case)
+    assert case.label is not None
+    save(case.label, np.ones((6, 6, 6), dtype=np.uint8))
+    after = source_hashes(case)
+    assert before["image"] == after["image"]
+    assert before["label"] != after["label"]
+    assert source_hashes(Case("a", case.image, None))["label"] is None
+
+
+def test_a_source_that_is_gone_is_named(case: Case) -> None:
+    case.image.unlink()
+    with pytest.raises(UserError, match=r"a\.nii cannot be read \(No such file"):
+        source_hashes(case)
+
+
+def test_foreground_voxels_are_in_the_foreground_and_always_the_same() -> None:
+    label = np.zeros((20, 20, 20), dtype=np.uint8)
+    label[2:18, 3:17, 4:16] = 1  # 2,688 voxels
+    label[9:11, 9:11, 9:11] = 2  # 8 voxels
+    voxels = foreground_voxels(label, "a")
+    classes = label[tuple(voxels.T)]
+    assert voxels.dtype == np.int32
+    # At most 1000 / 2 of each of the two classes.
+    assert np.bincount(classes).tolist() == [0, 500, 8]
+    assert len(np.unique(voxels, axis=0)) == 508
+    assert np.array_equal(voxels, foreground_voxels(label, "a"))
+    assert not np.array_equal(voxels, foreground_voxels(label, "b"))
+
+
+def test_without_foreground_there_are_no_voxels() -> None:
+    assert foreground_voxels(np.zeros((3, 3, 3), dtype=np.uint8), "a").shape == (0, 3)

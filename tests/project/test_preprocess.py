@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tracoco.errors import UserError
+from tracoco.project.plan import Plan
+from tracoco.project.preprocess import (
+    class_indices,
+    label_to_network_grid,
+    normalise,
+    raw_values,
+    to_network_grid,
+    to_scan_grid,
+)
+from tracoco.scans.scan import Shape
+
+
+def isotropic(
+    slice_axis: int | None = None, channels: int = 1, spacing_mm: float = 1, *, full: bool = False
+) -> Plan:
+    """A plan with cubic voxels and three classes."""
+    return Plan.model_validate(
+        {
+            "dimensions": 3 if slice_axis is None else 2,
+            "channels": channels,
+            "label_values": (0, 1, 2),
+            "class_names": ("background", "one", "two"),
+            "slice_axis": slice_axis,
+            "spacing_mm": (spacing_mm,) * 3,
+            "crop": (1, 8, 8),
+            "low_percentile": 0 if full else 0.5,
+            "high_percentile": 100 if full else 99.5,
+        }
+    )
+
+
+def layers(shape: Shape, axis: int) -> NDArray[np.uint8]:
+    """Layers of two equal voxels along an axis: classes 1, 0, 2, 1, ..."""
+    values = np.resize(np.array([1, 1, 0, 0, 2, 2], dtype=np.uint8), shape[axis])
+    return np.broadcast_to(np.expand_dims(values, [a for a in range(3) if a != axis]), shape).copy()
+
+
+def probability_of(label: NDArray[np.uint8]) -> torch.Tensor:
+    return F.one_hot(torch.from_numpy(label).long(), 3).movedim(-1, 0).float()
+
+
+def test_intensities_are_clipped_at_percentiles_and_scaled() -> None:
+    # Of 0, 1, ..., 100 the percentiles 0.5 and 99.5 are 0.5 and 99.5, 99 apart.
+    scaled = normalise(np.arange(101, dtype=np.float32), isotropic())
+    assert scaled[[0, 1, 50, 100]] == pytest.approx([0, 0.5 / 99, 0.5, 1])
+
+
+def test_a_constant_image_becomes_zeros() -> None:
+    assert not normalise(np.full(9, 42, dtype=np.float32), isotropic()).any()
+
+
+def test_an_image_that_is_nearly_constant_keeps_what_differs() -> None:
+    channel = np.full(1000, -5, dtype=np.float32)
+    channel[3] = 5
+    assert np.flatnonzero(normalise(channel, isotropic())).tolist() == [3]
+
+
+def test_each_channel_is_normalised_by_itself() -> None:
+    first = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    grid = to_network_grid(np.stack([first, 1000 * first]), (1, 1, 1), isotropic(channels=2))
+    assert np.allclose(grid[0], grid[1])
+    assert (grid.min(), grid.max()) == (0, 1)
+
+
+def test_without_resampling_nothing_is_interpolated() -> None:
+    image = np.random.default_rng(0).random((1, 3, 4, 5), dtype=np.float32)
+    grid = to_network_grid(image, (1, 1, 1), isotropic())
+    assert grid.dtype == np.float32
+    assert np.array_equal(grid[0], normalise(image[0], isotropic()))
+
+
+def test_voxels_twice_as_wide_are_means_of_two() -> None:
+    # Along x: 0, 1, ..., 7, scaled by 1/7. Voxel 0 of 2 mm lies between 0 and 1, and so on.
+    image = np.broadcast_to(np.arange(8, dtype=np.float32)[:, None, None], (8, 2, 2))[None].copy()
+    grid = to_network_grid(image, (1, 1, 1), isotropic(spacing_mm=2, full=True))
+    assert grid.shape == (1, 4, 1, 1)
+    assert grid.ravel() == pytest.approx(np.array([0.5, 2.5, 4.5, 6.5]) / 7)
+
+
+def test_2d_projects_store_the_slice_axis_first() -> None:
+    image = np.random.default_rng(0).random((1, 3, 4, 5), dtype=np.float32)
+    grid = to_network_grid(image, (1, 9, 1), isotropic(slice_axis=1))
+    assert grid.shape == (1, 4, 3, 5)
+    assert np.array_equal(grid[0, 2], normalise(image[0], isotropic())[:, 2, :])
+    assert grid.flags.c_contiguous
+
+
+def test_another_number_of_channels_is_refused() -> None:
+    with pytest.raises(UserError, match="has 2 channels, the plan 1"):
+        to_network_grid(np.zeros((2, 2, 2, 2), dtype=np.float32), (1, 1, 1), isotropic())
+
+
+@pytest.mark.parametrize("slice_axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("spacing_mm", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_labels_come_back_from_the_networks_grid(
+    slice_axis: int | None, spacing_mm: float, axis: int
+) -> None:
+    label = layers((4, 6, 8), axis)
+    plan = isotropic(slice_axis, spacing_mm=spacing_mm)
+    stored = label_to_network_grid(label, (1, 1, 1), plan)
+    assert stored.dtype == np.uint8
+    assert stored.shape == plan.stored_shape((4, 6, 8), (1, 1, 1))
+    back = to_scan_grid(probability_of(stored), (4, 6, 8), plan)
+    assert back.dtype == np.uint8
+    assert np.array_equal(back, label)
+
+
+def test_image_and_label_stay_together() -> None:
+    # A bright box; its label must cover the voxels that are more than half bright.
+    label = np.zeros((12, 10, 8), dtype=np.uint8)
+    label[3:9, 2:7, 1:6] = 1
+    plan = isotropic(slice_axis=2, spacing_mm=1.7, full=True)
+    spacing = (1.0, 1.3, 2.0)
+    image = to_network_grid(label[None].astype(np.float32), spacing, plan)
+    stored = label_to_network_grid(label, spacing, plan)
+    assert stored.any()
+    assert np.array_equal(stored == 1, image[0] > 0.5)
+
+
+def test_probabilities_are_resampled_before_the_class_is_chosen() -> None:
+    # From 2 voxels to 4: class 1 has 0.9, 0.75 * 0.9 + 0.25 * 0.3 = 0.75, 0.45 and 0.3.
+    one = torch.tensor([0.9, 0.3]).reshape(1, 2, 1, 1)
+    probability = torch.cat([1 - one, one, torch.zeros_like(one)])
+    back = to_scan_grid(probability, (4, 1, 1), isotropic(spacing_mm=2))
+    assert back.ravel().tolist() == [1, 1, 0, 0]
+
+
+def test_a_tie_goes_to_the_first_class() -> None:
+    probability = torch.tensor([0.2, 0.4, 0.4]).reshape(3, 1, 1, 1)
+    assert to_scan_grid(probability, (1, 1, 1), isotropic()).item() == 1
+
+
+def test_half_precision_is_fine() -> None:
+    label = layers((4, 4, 4), 1)
+    half = probability_of(label).half()
+    assert np.array_equal(to_scan_grid(half, (4, 4, 4), isotropic()), label)
+
+
+@given(
+    st.lists(st.integers(1, 70_000), min_size=1, max_size=20, unique=True), st.integers(0, 2**32)
+)
+def test_raw_values_undo_class_indices(foreground: list[int], seed: int) -> None:
+    values = (0, *foreground)
+    plan = isotropic().model_copy(update={"label_values": values})
+    raw = np.random.default_rng(seed).choice(np.array(values), (3, 3, 3))
+    indices = class_indices(raw, plan, "label.nii")
+    assert indices.dtype == np.uint8
+    assert all(values[index] == value for index, value in zip(indices.flat, raw.flat, strict=True))
+    assert np.array_equal(raw_values(indices, plan), raw)
+
+
+def test_raw_values_take_the_smallest_type(plan: Plan) -> None:
+    assert raw_values(np.array([0, 2]), plan).dtype == np.uint16  # 300
+    assert raw_values(np.array([0, 2]), isotropic()).dtype == np.uint8
+
+
+def test_unknown_values_are_named_with_their_file(plan: Plan) -> None:
+    label = np.array([0, 7, 8, 9, 9], dtype=np.uint8)
+    with pytest.raises(UserError) as error:
+        class_indices(label, plan, "a.nii.gz")
+    text = str(error.value)
+    assert "a.nii.gz has 3 voxels with the values 8, 9" in text
+    assert "it has 0, 7, 300" in text
+    assert "plan.yaml" in text

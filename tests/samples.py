@@ -1,0 +1,89 @@
+"""Small scans that every part of the pipeline can be tried on."""
+
+from functools import partial
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import torch
+
+from tracoco.config import MethodChoice
+from tracoco.data.batches import Batch, Crops
+from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.networks.network import build_network
+from tracoco.project.folder import Project, init_project
+from tracoco.project.prepare import prepare
+
+SHAPE = (26, 24, 20)
+
+
+def write_scan(path: Path, array: np.ndarray, spacing: tuple[float, ...] = (1.0, 1.0, 2.0)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = nib.Nifti1Image(array, np.diag([*spacing, 1.0]))
+    nib.save(image, path)
+
+
+def write_ball(
+    root: Path, name: str, seed: int, *, labelled: bool, shape: tuple[int, ...] = SHAPE
+) -> None:
+    """A bright ball in noise, and its label if it has one."""
+    random = np.random.default_rng(seed)
+    centre = [random.uniform(0.35, 0.65) * n for n in shape]
+    grid = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1)
+    ball = np.linalg.norm(grid - centre, axis=-1) < 6
+    image = (100 * ball + random.normal(50, 20, shape)).astype(np.float32)
+    write_scan(root / "images" / f"{name}.nii.gz", image)
+    if labelled:
+        write_scan(root / "labels" / f"{name}.nii.gz", ball.astype(np.uint8))
+
+
+def write_balls(root: Path, *, labelled: int, unlabelled: int) -> Path:
+    for index in range(labelled + unlabelled):
+        write_ball(root, f"case{index:03d}", index, labelled=index < labelled)
+    return root
+
+
+def make_project(
+    root: Path, *, labelled: int = 4, unlabelled: int = 4, validation: int = 1
+) -> Project:
+    data = write_balls(root / "data", labelled=labelled, unlabelled=unlabelled)
+    project = init_project(data, root / "project", validation=validation)
+    prepare(project)
+    return project
+
+
+def make_batch(
+    dimensions: int = 3, classes: int = 2, *, labelled: int = 2, unlabelled: int = 2, seed: int = 0
+) -> Batch:
+    """Random crops with places that overlap; no files needed."""
+    random = torch.Generator().manual_seed(seed)
+    size = (16, 16, 16)[:dimensions]
+    count = labelled + unlabelled
+
+    def crops(shift: int) -> Crops:
+        return Crops(
+            values=torch.rand(count, 1, *size, generator=random),
+            inside=torch.ones(count, *size, dtype=torch.bool),
+            start=tuple((4 + shift,) * dimensions for _ in range(count)),
+        )
+
+    return Batch(
+        first=crops(0),
+        second=crops(3),
+        labels=torch.randint(classes, (labelled, *size), generator=random),
+        cases=tuple(f"case{index}" for index in range(count)),
+    )
+
+
+def make_method(
+    name: str, dimensions: int = 3, classes: int = 2, steps: int = 30, **settings: object
+) -> Method:
+    """A method on small light networks."""
+    facts = RunFacts(
+        classes, channels=1, dimensions=dimensions, total_steps=steps, steps_per_epoch=1
+    )
+    network = partial(
+        build_network, "light-unet", channels=1, classes=classes, dimensions=dimensions, filters=4
+    )
+    torch.manual_seed(0)
+    return build_method(MethodChoice(name=name, **settings), network, facts)

@@ -1,0 +1,73 @@
+import pytest
+
+from tracoco.config import (
+    Config,
+    checked,
+    did_you_mean,
+    load_config,
+    parse_config,
+    preset_names,
+    preset_text,
+)
+from tracoco.errors import UserError
+from tracoco.methods import method_class
+
+
+def test_overrides_win_over_the_preset_and_the_preset_over_the_defaults() -> None:
+    preset = load_config("demo")
+    assert preset.training.steps != Config().training.steps
+    changed = load_config("demo", ["training.steps=7", "seed=3", "data.crop=[16, 16, 8]"])
+    assert (changed.training.steps, changed.seed, changed.data.crop) == (7, 3, (16, 16, 8))
+    assert changed.network == preset.network
+
+
+def test_an_unknown_key_names_the_nearest_one() -> None:
+    with pytest.raises(UserError, match=r"'optimizer\.lrr' is not a setting; did you mean 'lr'\?"):
+        load_config(None, ["optimizer.lrr=1"])
+    with pytest.raises(UserError, match="did you mean 'training'"):
+        load_config(None, ["trainin.steps=1"])
+
+
+def test_a_methods_own_keys_are_checked_by_the_method() -> None:
+    choice = load_config(None, ["method.name=tracoco", "method.likley=0.5"]).method
+    config = method_class(choice.name).Config
+    with pytest.raises(UserError, match="did you mean 'likely'"):
+        checked(config, choice.settings, "method tracoco")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("bad", "not of the form KEY=VALUE"),
+        ("training.steps=-1", "training.steps = -1"),
+        ("training.steps=many", "training.steps = 'many'"),
+        ("seed.inner=3", "seed"),
+        ("training.precision=fp8", "training.precision = 'fp8'"),
+        ("data.crop=[", "cannot read the value"),
+    ],
+)
+def test_a_wrong_override_says_what_is_wrong(override: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_config(None, [override])
+    assert message in str(caught.value)
+
+
+def test_a_missing_preset_names_the_nearest_one() -> None:
+    with pytest.raises(UserError, match="did you mean 'demo'"):
+        load_config("demmo")
+
+
+def test_a_dump_reads_back_as_the_same_config() -> None:
+    config = load_config("demo", ["method.noise=0.1"])
+    assert parse_config(config.model_dump(mode="json"), "dump") == config
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_sound_and_says_what_it_is_for(name: str) -> None:
+    choice = load_config(name).method
+    checked(method_class(choice.name).Config, choice.settings, name)
+    assert preset_text(name).startswith("# ")
+
+
+def test_a_word_like_no_other_gets_the_whole_list() -> None:
+    assert did_you_mean("zzz", ["b", "a"]) == "there are a, b"

@@ -1,0 +1,126 @@
+"""What is asked of every row of the table of methods."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from samples import make_batch, make_method
+
+from tracoco.data.batches import Batch
+from tracoco.methods import METHODS
+
+PAST_THE_RAMP = 1000
+
+
+def without_labelled_voxels(batch: Batch) -> Batch:
+    """The same batch with the labelled crops declared padding: only unlabelled voxels teach."""
+    crops = []
+    for part in (batch.first, batch.second):
+        inside = part.inside.clone()
+        inside[: batch.labelled_count] = False
+        crops.append(replace(part, inside=inside))
+    return replace(batch, first=crops[0], second=crops[1])
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("name", METHODS)
+def test_unlabelled_crops_teach_the_modules_that_the_row_names_and_no_others(
+    name: str, dimensions: int, classes: int
+) -> None:
+    method = make_method(name, dimensions, classes)
+    taught = METHODS[name].taught
+    batch = make_batch(dimensions, classes, unlabelled=2 if taught else 0)
+    terms = method(without_labelled_voxels(batch), PAST_THE_RAMP)
+    torch.stack(list(terms.values())).sum().backward()
+    for module in taught:
+        for parameter_name, parameter in method.get_submodule(module).named_parameters():
+            assert parameter.grad is not None, f"{name}: {module}.{parameter_name} is not connected"
+        total = sum(
+            p.grad.abs().sum()
+            for p in method.get_submodule(module).parameters()
+            if p.grad is not None
+        )
+        assert total > 0, f"{name}: unlabelled crops teach {module} nothing"
+    for parameter_name, parameter in method.named_parameters():
+        if not parameter_name.startswith(tuple(f"{module}." for module in taught)):
+            gone = parameter.grad is None or not parameter.grad.any()
+            assert gone, f"{name}: unlabelled crops teach {parameter_name}"
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_term_is_finite_and_connected_at_the_first_step(
+    name: str, dimensions: int, classes: int
+) -> None:
+    method = make_method(name, dimensions, classes)
+    terms = method(make_batch(dimensions, classes), 0)
+    assert terms
+    for term in terms.values():
+        assert term.isfinite()
+        assert term.requires_grad
+        assert term.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_predictions_are_probabilities_of_the_inference_network(name: str) -> None:
+    method = make_method(name, classes=4).eval()
+    crops = torch.rand(2, 1, 16, 16, 16)
+    with torch.no_grad():
+        probability = method.predict(crops)
+        members = method.predict_members(crops)
+        logits = method.inference_network()(crops)
+    torch.testing.assert_close(probability, logits.softmax(dim=1))
+    torch.testing.assert_close(probability.sum(dim=1), torch.ones(2, 16, 16, 16))
+    torch.testing.assert_close(members[0], probability)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_saved_and_loaded_a_method_goes_on_alike(name: str) -> None:
+    method = make_method(name)
+    other = make_method(name)
+    with torch.no_grad():
+        for parameter in method.parameters():
+            parameter.add_(0.01)
+    other.load_state_dict(copy.deepcopy(method.state_dict()))
+    batch = make_batch()
+    outcomes = []
+    for each in (method, other):
+        torch.manual_seed(5)
+        terms = each(batch, PAST_THE_RAMP)
+        outcomes.append({key: float(term) for key, term in terms.items()})
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_optimizer_owns_every_trainable_parameter_once(name: str) -> None:
+    method = make_method(name)
+    owned = [id(p) for group in method.parameter_groups() for p in group["params"]]
+    assert sorted(owned) == sorted(id(p) for p in method.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_under_autocast_the_terms_are_float32(name: str) -> None:
+    method = make_method(name)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        terms = method(make_batch(), PAST_THE_RAMP)
+    assert all(term.dtype == torch.float32 and term.isfinite() for term in terms.values())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_few_steps_lower_the_loss(name: str) -> None:
+    method = make_method(name, noise=0.0)
+    optimizer = torch.optim.SGD(method.parameters(), lr=0.05, momentum=0.9)
+    batch = make_batch()
+    batch = replace(batch, labels=(batch.first.values[:2, 0] > 0.5).long())
+    losses = []
+    for _ in range(15):
+        torch.manual_seed(1)
+        loss = method(batch, 0)["supervised"]
+        losses.append(float(loss))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[-1] < 0.8 * losses[0]

@@ -1,0 +1,50 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from tracoco.training.progress import SilentDisplay, describe, shown_progress
+from tracoco.training.run_log import Record
+
+
+def record(step: int, **extra: object) -> Record:
+    return {"step": step, "terms": {"crc": 0.25}, "seconds": 0.5} | extra
+
+
+def test_a_terminal_sees_terms_speed_and_time_left() -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=160)
+    with shown_progress("tracoco", 0, 10, console) as display:
+        display.show(record(4))
+        display.say("[a line]")
+    shown = text.getvalue()
+    assert "crc 0.250" in shown
+    assert "2.0 steps/s" in shown
+    assert "5/10" in shown
+    assert "[a line]" in shown
+
+
+def test_elsewhere_there_are_plain_lines_with_the_time_left(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=False)
+    with shown_progress("tracoco", 0, 100, console) as display:
+        for step in range(100):
+            display.show(record(step))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("tracoco: step 1 of 100, ")
+    assert lines[-1].startswith("tracoco: step 100 of 100, ")
+    assert "00:00:00 left" in lines[-1]
+    assert len(lines) == 2
+
+
+def test_without_a_console_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown_progress("tracoco", 0, 1, None) as display:
+        assert isinstance(display, SilentDisplay)
+        display.show(record(0))
+        display.say("nothing")
+    assert capsys.readouterr().err == ""
+
+
+def test_validation_is_described_in_percent() -> None:
+    assert describe(record(0, validation={"dice": 0.5})) == "crc 0.250  validation Dice 50.0"

@@ -1,0 +1,27 @@
+import pytest
+import torch
+
+from tracoco.errors import UserError
+from tracoco.training.team import Team, choose_device, joined_team
+
+
+def test_alone_a_process_leads_and_shares_nothing() -> None:
+    with joined_team("cpu") as team:
+        assert (team.rank, team.world_size, team.leads) == (0, 1, True)
+        module = torch.nn.Linear(2, 2)
+        assert team.wrap(module) is module
+        assert team.largest([3, 0]) == [3, 0]
+
+
+def test_only_rank_zero_leads() -> None:
+    assert not Team(1, 2, torch.device("cpu")).leads
+
+
+@pytest.mark.parametrize("name", ["tpu9", "cuda:77"])
+def test_a_device_that_is_not_there_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f"'{name}'"):
+        choose_device(name)
+
+
+def test_auto_finds_something() -> None:
+    assert choose_device("auto").type in {"cpu", "cuda", "mps"}

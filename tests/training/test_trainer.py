@@ -1,0 +1,152 @@
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from samples import make_batch, make_method
+
+from tracoco.config import Config, parse_config
+from tracoco.data.batches import Batch
+from tracoco.errors import UserError
+from tracoco.methods.method import Method
+from tracoco.training.checkpoint import load_checkpoint
+from tracoco.training.journal import Journal
+from tracoco.training.progress import SilentDisplay
+from tracoco.training.run_log import read_log
+from tracoco.training.signals import StopRequest
+from tracoco.training.team import Team
+from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
+
+ALONE = Team(0, 1, torch.device("cpu"))
+
+
+def settings(steps: int = 6, **optimizer: float) -> Config:
+    training = {"steps": steps, "save_every": 3, "validate_every": 2}
+    return parse_config({"training": training, "optimizer": optimizer}, "test")
+
+
+def trainer(folder: Path, name: str = "supervised", config: Config | None = None) -> Trainer:
+    config = config or settings()
+    identity = {"config": config.model_dump(mode="json"), "splits": "abc"}
+    return Trainer(make_method(name), config, folder, ALONE, identity=identity)
+
+
+def some_batches(start: int, stop: int) -> Iterator[Batch]:
+    return (make_batch(seed=step) for step in range(start, stop))
+
+
+def run(
+    made: Trainer,
+    stop: int = 6,
+    validate: Validate | None = None,
+    request: StopRequest | None = None,
+) -> FitResult:
+    with Journal(made.folder, made.step, 0.5, SilentDisplay()) as journal:
+        batches = some_batches(made.step, stop)
+        return made.fit(batches, journal, request or StopRequest(), validate)
+
+
+def weights(method: Method) -> list[torch.Tensor]:
+    return [value.clone() for value in method.state_dict().values()]
+
+
+@pytest.mark.parametrize("name", ["supervised", "tracoco"])
+def test_resumed_from_a_checkpoint_the_weights_are_bitwise_equal(tmp_path: Path, name: str) -> None:
+    whole = trainer(tmp_path / "whole", name)
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "parts").mkdir()
+    run(whole)
+    # Killed after step 5: the last checkpoint is that of step 3.
+    run(trainer(tmp_path / "parts", name), stop=5)
+    resumed = trainer(tmp_path / "parts", name)
+    resumed.resume()
+    assert resumed.step == 3
+    run(resumed)
+    for a, b in zip(weights(whole.method), weights(resumed.method), strict=True):
+        assert torch.equal(a, b)
+    assert [entry["step"] for entry in read_log(tmp_path / "parts" / "log.jsonl")] == list(range(6))
+
+
+def test_noise_differs_between_steps_seeds_and_ranks() -> None:
+    seeds = {step_seed(*key) for key in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))}
+    assert len(seeds) == 4
+
+
+def test_the_rate_falls_polynomially_to_almost_nothing(tmp_path: Path) -> None:
+    run(trainer(tmp_path, config=settings(lr=0.1, poly_power=0.9)))
+    rates = [entry["rate"] for entry in read_log(tmp_path / "log.jsonl")]
+    assert rates == pytest.approx([0.1 * (1 - step / 6) ** 0.9 for step in range(6)])
+
+
+def test_best_is_kept_on_validation_and_survives_a_resume(tmp_path: Path) -> None:
+    scores = iter([0.5, 0.7, 0.6])
+    made = trainer(tmp_path)
+    run(made, validate=lambda _: {"dice": next(scores)})
+    assert load_checkpoint(tmp_path / "best.pt")["step"] == 4
+    log = read_log(tmp_path / "log.jsonl")
+    assert {
+        entry["step"]: entry["validation"]["dice"] for entry in log if "validation" in entry
+    } == {
+        1: 0.5,
+        3: 0.7,
+        5: 0.6,
+    }
+    again = trainer(tmp_path)
+    again.resume()
+    assert again.best == 0.7
+    assert (again.method.training, made.method.training) == (True, True)
+
+
+def test_without_validation_there_is_no_best(tmp_path: Path) -> None:
+    run(trainer(tmp_path))
+    assert (tmp_path / "last.pt").exists()
+    assert not (tmp_path / "best.pt").exists()
+
+
+def test_a_stop_finishes_the_step_and_saves(tmp_path: Path) -> None:
+    made = trainer(tmp_path)
+    request = StopRequest()
+
+    def stopped(_: Method) -> dict[str, float]:
+        request.signal = 15
+        return {"dice": 0.5}
+
+    result = run(made, validate=stopped, request=request)
+    # Asked during the validation after step 2, it takes step 3, saves and ends.
+    assert result == FitResult(steps=3, signal=15)
+    assert load_checkpoint(tmp_path / "last.pt")["step"] == 3
+
+
+def test_a_loss_that_is_not_finite_names_terms_and_cases_and_touches_nothing(
+    tmp_path: Path,
+) -> None:
+    made = trainer(tmp_path)
+    before = weights(made.method)
+    batch = make_batch()
+    broken = replace(batch.first, values=batch.first.values * math.nan)
+    with pytest.raises(UserError, match=r"supervised nan\) on cases case0, case1, case2, case3"):
+        made.fit([replace(batch, first=broken)], None, StopRequest())
+    for a, b in zip(before, weights(made.method), strict=True):
+        assert torch.equal(a, b)
+    assert not (tmp_path / "last.pt").exists()
+
+
+def test_gradients_are_clipped_per_network(tmp_path: Path) -> None:
+    made = trainer(tmp_path, "tracoco", settings(clip_norm=1e-3))
+    made.fit(some_batches(0, 1), None, StopRequest())
+    for network in made.method.trained_networks():
+        gradients = [p.grad.norm() for p in network.parameters() if p.grad is not None]
+        assert torch.stack(gradients).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_bfloat16_trains(tmp_path: Path) -> None:
+    config = parse_config({"training": {"steps": 2, "precision": "bf16"}}, "test")
+    assert run(trainer(tmp_path, "tracoco", config), stop=2).steps == 2
+
+
+def test_another_config_or_split_is_not_resumed(tmp_path: Path) -> None:
+    run(trainer(tmp_path))
+    with pytest.raises(UserError, match="another config"):
+        trainer(tmp_path, config=settings(steps=9)).resume()
