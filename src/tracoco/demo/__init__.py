@@ -1,0 +1,1 @@
+"""Phantom scans, and the whole path from them to a report."""
