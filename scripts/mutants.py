@@ -91,7 +91,9 @@ def main() -> None:
     for number, mutant in enumerate(MUTANTS, start=1):
         with tempfile.TemporaryDirectory() as folder:
             caught = is_caught(mutant, Path(folder))
-        print(f"{number:2} of {len(MUTANTS)}  {'caught' if caught else 'SURVIVED':8}  {mutant.fault}")
+        print(
+            f"{number:2} of {len(MUTANTS)}  {'caught' if caught else 'SURVIVED':8}  {mutant.fault}"
+        )
         survivors += [] if caught else [mutant.fault]
     print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} caught")
     sys.exit(1 if survivors else 0)

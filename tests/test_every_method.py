@@ -90,7 +90,7 @@ def test_saved_and_loaded_a_method_goes_on_alike(name: str) -> None:
     for each in (method, other):
         torch.manual_seed(5)
         terms = each(batch, PAST_THE_RAMP)
-        outcomes.append({key: float(term) for key, term in terms.items()})
+        outcomes.append({key: term.item() for key, term in terms.items()})
     assert outcomes[0] == outcomes[1]
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project.folder import Project, init_project
-from tracoco.project.preprocess import normalise
 from tracoco.project.prepare import prepare
+from tracoco.project.preprocess import normalise
 from tracoco.project.store import Store, StoredCase
 from tracoco.scans.reader import read_image, read_label
 

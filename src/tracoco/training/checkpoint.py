@@ -1,5 +1,6 @@
 """Checkpoints: everything a run needs to go on exactly, in one file that loads without code."""
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ Checkpoint = dict[str, Any]
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint; killed at any moment, the old one or the new one is there."""
+    # Through memory: torch's own writer reports a full disk as an error of its internals.
+    buffer = io.BytesIO()
+    torch.save(checkpoint, buffer)
     with atomic_path(path) as temporary:
-        torch.save(checkpoint, temporary)
+        temporary.write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:

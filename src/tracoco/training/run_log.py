@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from tracoco.files import write_text
+from tracoco.files import full_disk_named, write_text
 
 Record = dict[str, Any]
 
@@ -39,11 +39,12 @@ class RunLog:
 
     def write(self, record: Record) -> None:
         """Append one step."""
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
-        if self._board is not None:
-            for name, value in _scalars(record):
-                self._board.add_scalar(name, value, record["step"])
+        with full_disk_named(Path(self._file.name)):
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+            if self._board is not None:
+                for name, value in _scalars(record):
+                    self._board.add_scalar(name, value, record["step"])
 
     def close(self) -> None:
         """Close the files."""

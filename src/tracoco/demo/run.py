@@ -1,0 +1,80 @@
+"""The demo: the path that a user's own data would take, on phantom scans."""
+
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tracoco.config import load_config
+from tracoco.console import counted
+from tracoco.demo.write import VALIDATION, DemoData, write_phantoms
+from tracoco.errors import UserError
+from tracoco.evaluation.folders import evaluate_predictions
+from tracoco.experiment import train
+from tracoco.inference.predictions import predict_scans
+from tracoco.project.folder import Project, init_project
+from tracoco.project.prepare import prepare
+from tracoco.report.compare import ComparisonRow, compare_runs
+from tracoco.report.page import write_report
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo found, and where it is."""
+
+    rows: list[ComparisonRow]
+    paths: dict[str, Path]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "paths": {name: str(path) for name, path in self.paths.items()},
+            "seconds": self.seconds,
+        }
+
+
+def run_demo(out: Path, seed: int, device: str, console: Console | None) -> DemoResult:
+    """Write phantoms, train on them with few labels, without the others and with all, compare."""
+    began = time.monotonic()
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} already exists; choose another --out, or delete it")
+    phantoms = write_phantoms(out, seed)
+    few = _project(phantoms.data, out / "project", None, seed, console)
+    every = _project(phantoms.data, out / "project_all_labels", phantoms.all_labels, seed, console)
+    bound = "supervised, all labels"
+    runs = {
+        "supervised": (few, few.runs_root / "supervised", "supervised"),
+        "tracoco": (few, few.runs_root / "tracoco", "tracoco"),
+        bound: (every, every.runs_root / "supervised", "supervised"),
+    }
+    paths = {"scans": phantoms.data, "project": few.root}
+    for title, (project, run, method) in runs.items():
+        config = load_config("demo", [f"method.name={method}", f"seed={seed}"])
+        stopped = train(project, config, run, device=device, console=console).signal
+        if stopped:
+            raise UserError(f"stopped by a signal while training '{title}'; {out} is incomplete")
+        _test(run, phantoms, device, console)
+        paths[title] = write_report(run)
+    rows = compare_runs([run for _, run, _ in runs.values()])
+    named = [replace(row, method=title) for row, title in zip(rows, runs, strict=True)]
+    return DemoResult(named, paths, time.monotonic() - began)
+
+
+def _project(
+    data: Path, out: Path, labels: Path | None, seed: int, console: Console | None
+) -> Project:
+    project = init_project(data, out, labels=labels, validation=VALIDATION, seed=seed)
+    with counted("preparing", len(project.load_splits().ids), console) as on_case:
+        prepare(project, on_case)
+    return project
+
+
+def _test(run: Path, phantoms: DemoData, device: str, console: Console | None) -> None:
+    """Score the run on scans that nothing was chosen with."""
+    out = run / "predictions" / "test"
+    predict_scans(run, phantoms.test_images, out, device=device, console=console)
+    evaluate_predictions(out, phantoms.test_labels)

@@ -1,0 +1,90 @@
+"""Runs side by side: one row for each evaluated folder of predictions of each run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tracoco.report.run_record import RunRecord
+from tracoco.report.scored import ScoreSet
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One line of a comparison. Overlaps in percent, distances in `units`; None is unknown."""
+
+    run: str
+    method: str
+    labelled: int
+    unlabelled: int
+    steps: int
+    """Steps that are done."""
+    seed: int
+    test_set: str | None = None
+    checkpoint: str | None = None
+    cases: int | None = None
+    dice: float | None = None
+    dice_sd: float | None = None
+    jaccard: float | None = None
+    asd: float | None = None
+    hd95: float | None = None
+    missed: int | None = None
+    units: str | None = None
+    note: str = ""
+    """Why the row must not be compared with the first one as if they were alike."""
+
+
+def compare_runs(runs: Sequence[Path]) -> list[ComparisonRow]:
+    """Rows in the order of the runs; a run without scores has a row without figures."""
+    records = [(str(run), RunRecord.read(run)) for run in runs]
+    first = next((scores for _, record in records for scores in record.scores), None)
+    return [row for name, record in records for row in _rows(name, record, first)]
+
+
+def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[ComparisonRow]:
+    total = run.config.training.steps
+    unfinished = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+    row = ComparisonRow(
+        run=name,
+        method=run.config.method.name,
+        labelled=len(run.splits.labelled),
+        unlabelled=len(run.splits.unlabelled),
+        steps=run.steps_done,
+        seed=run.config.seed,
+    )
+    if first is None or not run.scores:
+        yield replace(row, note="; ".join([*unfinished, "not evaluated"]))
+        return
+    for scores in run.scores:
+        notes = [*unfinished, *_differences(scores, first), *run.seen_before(scores)]
+        yield replace(_scored(row, scores), note="; ".join(notes))
+
+
+def _scored(row: ComparisonRow, scores: ScoreSet) -> ComparisonRow:
+    summary = scores.file.summary
+    return replace(
+        row,
+        test_set=scores.name,
+        checkpoint=scores.note.checkpoint or None,
+        cases=summary.cases,
+        dice=summary.dice,
+        dice_sd=summary.dice_sd,
+        jaccard=summary.jaccard,
+        asd=summary.asd,
+        hd95=summary.hd95,
+        missed=summary.missed,
+        units=scores.file.protocol.units,
+    )
+
+
+def _differences(scores: ScoreSet, first: ScoreSet) -> Iterator[str]:
+    """What the scores do not have in common with the first ones of the table."""
+    own, other = scores.file, first.file
+    shared = len(own.case_ids & other.case_ids)
+    if own.case_ids != other.case_ids:
+        yield f"other cases than the first row ({shared} in common)"
+    if own.labels != other.labels:
+        yield "other classes than the first row"
+    if own.protocol.units != other.protocol.units:
+        yield f"distances in {own.protocol.units}, not {other.protocol.units}"
+    if own.protocol.empty != other.protocol.empty:
+        yield f"empty masks count as {own.protocol.empty}, not {other.protocol.empty}"

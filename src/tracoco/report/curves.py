@@ -1,0 +1,73 @@
+"""Charts of a run's log: every loss term, validation, learning rate, shift."""
+
+from collections.abc import Callable, Sequence
+
+from tracoco.report.chart import Chart, Line
+from tracoco.report.series import lines, pick
+from tracoco.report.wording import number, short
+from tracoco.training.run_log import Record
+
+
+def loss_charts(log: Sequence[Record]) -> list[Chart]:
+    """The loss, and each of its terms where there are several."""
+    names = list(dict.fromkeys(name for record in log for name in record["terms"]))
+    charts = [_loss_chart(log, name, inner("terms", name)) for name in names]
+    if len(names) > 1:
+        charts.insert(0, _loss_chart(log, "loss", lambda record: record["loss"]))
+    return [chart for chart in charts if chart]
+
+
+def validation_chart(log: Sequence[Record]) -> Chart | None:
+    """Dice of the validation cases in percent, if there are any."""
+    dice = pick(log, inner("validation", "dice")) * 100
+    if not len(dice):
+        return None
+    best = int(dice.values.argmax())
+    about = f"mean of the validation cases; best {number(dice.values[best])} % at step "
+    about += f"{dice.steps[best]:,.0f}"
+    thin = dice.thinned
+    line = Line("validation Dice", thin.steps, thin.values, "points", colour=3)
+    return Chart("validation Dice", [line], f"{number(dice.values[-1])} %", about)
+
+
+def rate_chart(log: Sequence[Record]) -> Chart | None:
+    """The learning rate."""
+    rate = pick(log, lambda record: record["rate"])
+    if not len(rate):
+        return None
+    thin = rate.thinned
+    line = Line("learning rate", thin.steps, thin.values, colour=5)
+    return Chart("learning rate", [line], short(rate.values[-1]))
+
+
+def shift_chart(log: Sequence[Record]) -> Chart | None:
+    """How far apart the two crops of a pair are."""
+    shift = pick(log, lambda record: record["shift"]) * 100
+    if not len(shift):
+        return None
+    return Chart(
+        "mean shift",
+        lines(shift, "mean shift", colour=4),
+        f"{number(shift.values.mean())} %",
+        "of the second crop of a pair against the first, in percent of the crop's size; "
+        "the figure is the mean of the run. At 0 there is no room to translate",
+    )
+
+
+def inner(group: str, name: str) -> Callable[[Record], float | None]:
+    """Looks up `record[group][name]`, where there is one."""
+
+    def look_up(record: Record) -> float | None:
+        value: float | None = record.get(group, {}).get(name)
+        return value
+
+    return look_up
+
+
+def _loss_chart(
+    log: Sequence[Record], name: str, figure: Callable[[Record], float | None]
+) -> Chart | None:
+    values = pick(log, figure)
+    if not len(values):
+        return None
+    return Chart(name, lines(values, name), short(values.smoothed.values[-1]))

@@ -1,0 +1,86 @@
+"""The top of the page: figures to see first, and what a reader must know before any of them."""
+
+from dataclasses import dataclass
+
+from tracoco.report.run_record import RunRecord
+from tracoco.report.scored import ScoreSet
+from tracoco.report.wording import UNDEFINED, count, duration, number, short
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A headline figure."""
+
+    title: str
+    figure: str
+    about: str
+
+
+def tiles(run: RunRecord) -> list[Tile]:
+    """Scores of the first set, length of the run, size of the data."""
+    parts, total = run.splits, run.config.training.steps
+    return [
+        *(_score_tiles(run.scores[0]) if run.scores else _no_score_tiles()),
+        Tile("steps", f"{run.steps_done:,}", "all done" if run.finished else f"of {total:,}"),
+        Tile(
+            "labelled scans", f"{len(parts.labelled):,}", f"and {len(parts.unlabelled):,} without"
+        ),
+        _time_tile([record["seconds"] for record in run.log]),
+    ]
+
+
+def _score_tiles(scores: ScoreSet) -> list[Tile]:
+    summary, protocol = scores.file.summary, scores.file.protocol
+    spread = "" if summary.dice_sd is None else f"± {number(summary.dice_sd)}, "
+    cases = f"{spread}{scores.name}, {count(summary.cases, 'case')}"
+    unscored = summary.missed + summary.spurious
+    if protocol.empty == "zero":
+        hd95_about = "empty masks count as 0"
+    else:
+        hd95_about = f"without {unscored} missed or spurious" if unscored else "of all cases"
+    return [
+        Tile("Dice, %", number(summary.dice), cases),
+        Tile(f"HD95, {protocol.units}", number(summary.hd95, 2), hd95_about),
+        Tile("missed", str(summary.missed), f"of {count(len(scores.file.rows), 'structure')}"),
+    ]
+
+
+def _no_score_tiles() -> list[Tile]:
+    return [Tile(name, UNDEFINED, "not evaluated yet") for name in ("Dice, %", "HD95", "missed")]
+
+
+def _time_tile(seconds: list[float]) -> Tile:
+    if not seconds:
+        return Tile("time", UNDEFINED, "no step yet")
+    pace = f"{short(sum(seconds) / len(seconds))} s a step"
+    return Tile("time in steps", duration(sum(seconds)), pace)
+
+
+def warnings(run: RunRecord) -> list[str]:
+    """What changes the meaning of the figures."""
+    found = []
+    spans = [
+        f"from step {first:,} to {last:,}" if last > first else f"at step {first:,}"
+        for first, last in run.collapsed_spans()
+    ]
+    if spans:
+        found.append(
+            f"The pseudo-labels were collapsed to background {' and '.join(spans)}: there, the "
+            "unlabelled scans taught that there is nothing to find."
+        )
+    found += [
+        f"The scores of '{scores.name}' are no test of new scans: {reason}."
+        for scores in run.scores
+        for reason in run.seen_before(scores)
+    ]
+    return found
+
+
+def unfinished_note(run: RunRecord) -> str | None:
+    """How far a run is that has not ended."""
+    if run.finished:
+        return None
+    return (
+        f"This run is not finished: step {run.steps_done:,} of {run.config.training.steps:,}. "
+        "To go on, give the command that started it again, with --resume."
+    )

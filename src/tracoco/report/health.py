@@ -1,0 +1,86 @@
+"""Charts of the pseudo-labels' health: what the unlabelled crops teach, and whether to trust it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tracoco.report.chart import Chart, Line
+from tracoco.report.curves import inner
+from tracoco.report.run_record import RunRecord
+from tracoco.report.series import Series, lines, pick
+from tracoco.report.wording import number
+from tracoco.training.run_log import Record
+
+SHARE = "share/"
+GATES = ("likely", "unlikely")
+ABOUT_GATES = (
+    "likely: voxels whose pseudo-label is sure enough to teach its class; "
+    "unlikely: classes that are all but ruled out, and so unlearnt"
+)
+ABOUT = {"agreement": "voxels that both networks give the same class"}
+
+
+def health_charts(run: RunRecord) -> list[Chart]:
+    """Class shares, gates, then each other figure; nothing for a method that reports none."""
+    names = list(dict.fromkeys(name for record in run.log for name in record.get("health", {})))
+    others = [name for name in names if not name.startswith(SHARE) and name not in GATES]
+    charts = [_share_chart(run), _gate_chart(run.log), *(_chart(run.log, name) for name in others)]
+    spans = run.collapsed_spans()
+    return [replace(chart, spans=spans) for chart in charts if chart]
+
+
+def _share_chart(run: RunRecord) -> Chart | None:
+    """Share of each foreground class, with the share that the labelled scans let expect."""
+    foreground = pick(run.log, _foreground) * 100
+    if not len(foreground):
+        return None
+    names = run.plan.class_names
+    parts = {names[index]: _percent(run.log, f"{SHARE}{index}") for index in range(1, len(names))}
+    if len(parts) > 1:
+        parts = {"all foreground": foreground} | parts
+    drawn = [*_drawn(parts), *_expected_line(run.facts.get("labelled_share"), foreground)]
+    latest = f"{number(foreground.smoothed.values[-1])} %"
+    about = "of the voxels; dashed, the foreground's share of the labelled scans"
+    return Chart("foreground in the pseudo-labels", drawn, latest, about)
+
+
+def _gate_chart(log: Sequence[Record]) -> Chart | None:
+    """How much of the pseudo-labels is let through to teach."""
+    drawn = _drawn({name: _percent(log, name) for name in GATES})
+    return Chart("passing the gates, %", drawn, "", ABOUT_GATES) if drawn else None
+
+
+def _chart(log: Sequence[Record], name: str) -> Chart | None:
+    series = _percent(log, name)
+    if not len(series):
+        return None
+    latest = f"{number(series.smoothed.values[-1])} %"
+    return Chart(name, lines(series, name), latest, ABOUT.get(name, ""), from_zero=False)
+
+
+def _drawn(parts: dict[str, Series]) -> list[Line]:
+    """A line each; without the values behind their mean where those would hide each other."""
+    return [
+        line
+        for colour, (name, series) in enumerate(parts.items(), start=1)
+        if len(series)
+        for line in lines(series, name, colour)
+        if line.style != "raw" or len(parts) == 1
+    ]
+
+
+def _expected_line(expected: float | None, over: Series) -> list[Line]:
+    if expected is None:
+        return []
+    ends = np.array([over.steps[0], over.steps[-1]])
+    return [Line("labelled scans", ends, np.full(2, 100 * expected), "dashed", colour=0)]
+
+
+def _percent(log: Sequence[Record], name: str) -> Series:
+    return pick(log, inner("health", name)) * 100
+
+
+def _foreground(record: Record) -> float | None:
+    background = inner("health", f"{SHARE}0")(record)
+    return None if background is None else 1 - background

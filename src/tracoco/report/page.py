@@ -1,0 +1,102 @@
+"""The report of a run: one HTML file that needs nothing else, not even a script."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tracoco.errors import UserError
+from tracoco.files import write_text
+from tracoco.methods import METHODS
+from tracoco.report import chart, curves, details, headline, pictures, wording
+from tracoco.report.health import health_charts
+from tracoco.report.run_record import RunRecord
+from tracoco.report.scored import ScoreSet, worst_median_best
+from tracoco.report.volumes import read_case
+
+SHOWN_CASES = 30
+"""Cases of a table that are seen at once; the others are folded away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A case to look at; where it cannot be drawn, `reason` says why."""
+
+    rank: str
+    case: str
+    dice: float | None
+    missed: bool
+    source: str = ""
+    reason: str = ""
+
+
+def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
+    """Write RUN/report.html from the run's log and from all scores of its predictions.
+
+    Args:
+        run: the run's folder.
+        scores: further `scores.json` files, of predictions that lie elsewhere.
+    """
+    path = run / "report.html"
+    write_text(path, render(RunRecord.read(run, scores)))
+    return path
+
+
+def render(run: RunRecord) -> str:
+    """The page as text."""
+    method = METHODS.get(run.config.method.name)
+    return (
+        _environment()
+        .get_template("report.html.jinja")
+        .render(
+            run=run,
+            idea=method.idea if method else "",
+            tiles=headline.tiles(run),
+            warnings=headline.warnings(run),
+            unfinished=headline.unfinished_note(run),
+            losses=curves.loss_charts(run.log),
+            validation=curves.validation_chart(run.log),
+            rate=curves.rate_chart(run.log),
+            shift=curves.shift_chart(run.log),
+            health=health_charts(run),
+            sets=[(each, case_pictures(each)) for each in run.scores],
+            shown_cases=SHOWN_CASES,
+            colours={"truth": pictures.TRUTH, "prediction": pictures.PREDICTION},
+            details=details,
+        )
+    )
+
+
+def case_pictures(scores: ScoreSet) -> list[Picture]:
+    """The worst, the median and the best case."""
+    return [
+        _picture(scores, Picture(rank, case.case, case.dice, case.missed))
+        for rank, case in worst_median_best(scores.cases)
+    ]
+
+
+def _picture(scores: ScoreSet, picture: Picture) -> Picture:
+    try:
+        return replace(picture, source=pictures.draw_case(read_case(scores, picture.case)))
+    except UserError as error:
+        return replace(picture, reason=str(error))
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("tracoco.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words = (wording.number, wording.signed, wording.spread, wording.count)
+    found.filters |= {word.__name__: word for word in words} | {"colour": _colour_class}
+    found.globals |= {"draw": chart.draw, "frame": chart}
+    return found
+
+
+def _colour_class(index: int) -> str:
+    """The page has six line colours; a seventh line starts again with the first."""
+    return f"c{(index - 1) % 6 + 1}" if index else "c0"

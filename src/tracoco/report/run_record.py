@@ -1,0 +1,82 @@
+"""A run as its folder tells it, read once for everything that is said about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracoco.config import Config
+from tracoco.project.plan import Plan
+from tracoco.project.splits import Splits
+from tracoco.report.scored import ScoreSet, find_scores
+from tracoco.report.wording import listed
+from tracoco.training.run_folder import RunFolder
+from tracoco.training.run_log import Record, read_log
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Settings, data, log and scores of one run."""
+
+    root: Path
+    config: Config
+    plan: Plan
+    splits: Splits
+    facts: dict[str, Any]
+    log: list[Record]
+    scores: list[ScoreSet]
+
+    @classmethod
+    def read(cls, run: Path, scores: Sequence[Path] = ()) -> "RunRecord":
+        """Read a run's folder, and scores that lie elsewhere."""
+        folder = RunFolder(run)
+        config = folder.config()
+        return cls(
+            root=run.resolve(),
+            config=config,
+            plan=folder.plan(),
+            splits=folder.splits(),
+            facts=folder.facts(),
+            log=read_log(folder.log_file),
+            scores=find_scores(run, scores),
+        )
+
+    @property
+    def steps_done(self) -> int:
+        """Steps in the log."""
+        return self.log[-1]["step"] + 1 if self.log else 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.steps_done >= self.config.training.steps
+
+    def seen_before(self, scores: ScoreSet) -> list[str]:
+        """What makes scores of these cases no test: the run knew them while it was trained."""
+        parts = {
+            "labelled training": self.splits.labelled,
+            "unlabelled training": self.splits.unlabelled,
+        }
+        if scores.note.checkpoint == "best":
+            parts["validation"] = self.splits.validation
+        shared = {
+            part: sorted(scores.file.case_ids.intersection(ids)) for part, ids in parts.items()
+        }
+        return [
+            f"{len(ids)} of the scored cases have names of {part} cases ({listed(ids)})"
+            for part, ids in shared.items()
+            if ids
+        ]
+
+    def collapsed_spans(self) -> list[tuple[int, int]]:
+        """First and last step of each time that the pseudo-labels were collapsed."""
+        spans: list[tuple[int, int]] = []
+        for record in self.log:
+            if not record.get("collapsed"):
+                continue
+            step = record["step"]
+            if spans and spans[-1][1] == step - 1:
+                spans[-1] = (spans[-1][0], step)
+            else:
+                spans.append((step, step))
+        return spans

@@ -1,0 +1,148 @@
+"""Scores as they lie on disk: one set for each folder of predictions that was evaluated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import BaseModel
+
+from tracoco.config import checked
+from tracoco.evaluation.scores import CaseScore, Protocol
+from tracoco.evaluation.summary import Summary
+from tracoco.files import read_json
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSummary(Summary):
+    """The row of one class."""
+
+    label: int
+    name: str
+
+
+class ScoreFile(BaseModel):
+    """`scores.json`: overlaps and volume errors are percent everywhere."""
+
+    protocol: Protocol
+    summary: Summary
+    classes: tuple[ClassSummary, ...]
+    rows: tuple[CaseScore, ...]
+    prediction: Path | None = None
+    truth: Path | None = None
+
+    @property
+    def case_ids(self) -> frozenset[str]:
+        """The cases that were scored."""
+        return frozenset(row.case for row in self.rows)
+
+    @property
+    def labels(self) -> frozenset[int]:
+        """The class values that were scored."""
+        return frozenset(row.label for row in self.rows)
+
+
+class PredictedRow(BaseModel):
+    """One scan, and the file that its labels went to."""
+
+    case: str
+    image: Path
+    prediction: Path
+
+
+class PredictionNote(BaseModel):
+    """`predictions.json`: what was predicted from what, by whom."""
+
+    run: str = ""
+    checkpoint: str = ""
+    rows: tuple[PredictedRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCase:
+    """All classes of one case."""
+
+    case: str
+    rows: tuple[CaseScore, ...]
+
+    @property
+    def dice(self) -> float | None:
+        """Mean over the classes in which it is defined."""
+        values = [row.dice for row in self.rows if row.dice is not None]
+        return fmean(values) if values else None
+
+    @property
+    def missed(self) -> bool:
+        """Whether a structure that is there was not found."""
+        return any(row.missed for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSet:
+    """An evaluated folder of predictions."""
+
+    folder: Path
+    file: ScoreFile
+    note: PredictionNote
+
+    @property
+    def name(self) -> str:
+        """The folder's name, e.g. `test`."""
+        return self.folder.name
+
+    @property
+    def prediction(self) -> Path:
+        """The label file or folder that was scored; beside the scores if the run was moved."""
+        recorded = self.file.prediction
+        return recorded if recorded is not None and recorded.exists() else self.folder
+
+    @property
+    def cases(self) -> list[ScoredCase]:
+        """The worst first."""
+        return worst_first(self.file.rows)
+
+
+def read_scores(path: Path) -> ScoreSet:
+    """Read a `scores.json` and the note that `predict` left beside it, if it did."""
+    file = path / "scores.json" if path.is_dir() else path
+    note = file.with_name("predictions.json")
+    return ScoreSet(
+        file.absolute().parent,
+        checked(ScoreFile, read_json(file), str(file)),
+        checked(PredictionNote, read_json(note) if note.exists() else {}, str(note)),
+    )
+
+
+def find_scores(run: Path, further: Sequence[Path] = ()) -> list[ScoreSet]:
+    """The evaluated predictions of a run, `test` first, then those that were given besides."""
+    found = sorted(run.glob("predictions/*/scores.json"), key=_test_first)
+    sets = [read_scores(path) for path in (*found, *further)]
+    return list({each.folder.resolve(): each for each in sets}.values())
+
+
+def worst_first(rows: Sequence[CaseScore]) -> list[ScoredCase]:
+    """Cases with a miss, then the others by Dice; a case without any score is last."""
+    by_case: dict[str, list[CaseScore]] = {}
+    for row in rows:
+        by_case.setdefault(row.case, []).append(row)
+    cases = [ScoredCase(case, tuple(found)) for case, found in by_case.items()]
+    return sorted(cases, key=_goodness)
+
+
+def worst_median_best(cases: Sequence[ScoredCase]) -> list[tuple[str, ScoredCase]]:
+    """Three cases to look at, out of cases sorted from worst to best; of two medians the worse."""
+    scored = [case for case in cases if case.dice is not None]
+    if not scored:
+        return []
+    picked = {0: "worst", len(scored) - 1: "best" if len(scored) > 1 else "only case"}
+    picked.setdefault((len(scored) - 1) // 2, "median")
+    return [(picked[index], scored[index]) for index in sorted(picked)]
+
+
+def _goodness(case: ScoredCase) -> tuple[bool, bool, float]:
+    dice = case.dice
+    return dice is None, not case.missed, 0.0 if dice is None else dice
+
+
+def _test_first(path: Path) -> tuple[bool, str]:
+    return path.parent.name != "test", path.parent.name

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tracoco.config import InferenceConfig
+from tracoco.errors import UserError
+from tracoco.geometry import Index
+from tracoco.inference.sliding_window import predict_volume, strides, window_weight
+
+
+def voxelwise(crops: Tensor) -> Tensor:
+    """A "network" that needs no surroundings: its answer is the same in every window."""
+    return torch.cat([1 - crops, crops], dim=1)
+
+
+@given(
+    shape=st.tuples(*[st.integers(1, 20)] * 3),
+    window=st.tuples(*[st.integers(2, 8)] * 3),
+    overlap=st.sampled_from([0.0, 0.25, 0.5, 0.75]),
+    weights=st.sampled_from(["gaussian", "uniform"]),
+    batch=st.integers(1, 5),
+)
+def test_the_answer_of_a_voxelwise_network_is_exact_everywhere(
+    shape: Index, window: Index, overlap: float, weights: str, batch: int
+) -> None:
+    volume = torch.rand(1, *shape, generator=torch.Generator().manual_seed(1))
+    config = InferenceConfig(overlap=overlap, weights=weights, batch=batch)  # type: ignore[arg-type]  # drawn
+    probability = predict_volume(voxelwise, volume, window, config)
+    assert probability.shape == (2, *shape)
+    torch.testing.assert_close(probability[1], volume[0])
+
+
+def test_windows_reach_the_network_at_the_crop_size_and_in_batches() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def note(crops: Tensor) -> Tensor:
+        seen.append(tuple(crops.shape))
+        return voxelwise(crops)
+
+    predict_volume(note, torch.rand(1, 12, 8, 5), (8, 8, 8), InferenceConfig(batch=2))
+    assert seen == [(2, 1, 8, 8, 8)]
+
+
+def test_a_slice_thick_window_reaches_the_network_as_2d() -> None:
+    def check(crops: Tensor) -> Tensor:
+        assert crops.shape[1:] == (1, 8, 8)
+        return voxelwise(crops)
+
+    volume = torch.rand(1, 3, 12, 9)
+    probability = predict_volume(check, volume, (1, 8, 8), InferenceConfig())
+    torch.testing.assert_close(probability[1], volume[0])
+
+
+def test_gaussian_weights_trust_the_middle_of_a_window() -> None:
+    weight = window_weight((9, 9, 9), "gaussian")
+    assert weight.argmax() == weight.numel() // 2
+    assert weight.min() > 0
+    assert (window_weight((4, 4), "uniform") == 1).all()
+    calls = iter([0.0, 1.0])
+
+    def other_each_time(crops: Tensor) -> Tensor:
+        value = next(calls)
+        return torch.cat([torch.full_like(crops, 1 - value), torch.full_like(crops, value)], dim=1)
+
+    # Two windows, the first says 0, the second 1: voxels near a window's middle follow it.
+    answer = predict_volume(
+        other_each_time, torch.zeros(1, 12, 8, 8), (8, 8, 8), InferenceConfig(batch=1)
+    )[1, :, 4, 4]
+    assert (np.diff(answer.numpy()) >= 0).all()
+    assert answer[4] < 0.5 < answer[7]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "expected"), [(0.5, (4, 4, 2)), ((0.0, 0.5, 0.75), (8, 4, 1)), (0.9, (1, 1, 1))]
+)
+def test_strides_per_axis(overlap: float | tuple[float, ...], expected: Index) -> None:
+    assert strides((8, 8, 4), overlap) == expected
+
+
+def test_in_2d_slices_do_not_overlap() -> None:
+    assert strides((1, 8, 8), (0.5, 0.25)) == (1, 4, 6)
+
+
+@pytest.mark.parametrize("overlap", [1.0, -0.1, (0.5, 0.5, 0.5, 0.5), (0.5,)])
+def test_an_impossible_overlap_is_refused(overlap: float | tuple[float, ...]) -> None:
+    with pytest.raises(UserError, match=r"inference\.overlap"):
+        strides((8, 8, 4), overlap)

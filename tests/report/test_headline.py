@@ -1,0 +1,66 @@
+"""The figures and warnings at the top."""
+
+from typing import TYPE_CHECKING
+
+from tracoco.evaluation.scores import Protocol
+from tracoco.project.splits import Splits
+from tracoco.report.headline import tiles, unfinished_note, warnings
+from tracoco.report.run_record import RunRecord
+
+if TYPE_CHECKING:
+    from report.conftest import Bench
+
+
+def test_tiles_of_an_evaluated_run(bench: "Bench") -> None:
+    run = bench.run()
+    bench.scores(run)
+    shown = {tile.title: (tile.figure, tile.about) for tile in tiles(RunRecord.read(run))}
+    # Dice 100, 66.7 and 0: mean 55.6, deviation 50.9. HD95: the shifted cube is 1 mm off in x,
+    # found and shifted have 0 and 1, mean 0.5. Thirty steps of two seconds.
+    assert shown == {
+        "Dice, %": ("55.6", "± 50.9, test, 3 cases"),
+        "HD95, mm": ("0.50", "without 1 missed or spurious"),
+        "missed": ("1", "of 3 structures"),
+        "steps": ("30", "all done"),
+        "labelled scans": ("2", "and 3 without"),
+        "time in steps": ("1 min", "2 s a step"),
+    }
+
+
+def test_tiles_without_scores_say_so(bench: "Bench") -> None:
+    shown = tiles(RunRecord.read(bench.run(log=[])))
+    assert [tile.figure for tile in shown] == ["–", "–", "–", "0", "2", "–"]  # noqa: RUF001 - dashes for what is unknown
+    assert shown[0].about == "not evaluated yet"
+
+
+def test_the_papers_rule_for_empty_masks_is_named(bench: "Bench") -> None:
+    run = bench.run()
+    bench.scores(run, protocol=Protocol(units="voxel", empty="zero"))
+    hd95 = tiles(RunRecord.read(run))[1]
+    assert (hd95.title, hd95.about) == ("HD95, voxel", "empty masks count as 0")
+
+
+def test_a_collapse_is_a_warning_with_its_steps(bench: "Bench") -> None:
+    log = [
+        bench.record(step, **({"collapsed": True} if 4 <= step < 8 else {})) for step in range(30)
+    ]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert "from step 4 to 7" in warning
+
+
+def test_scores_on_training_cases_are_a_warning(bench: "Bench") -> None:
+    run = bench.run(splits=Splits(("found",), (), (), ()))
+    bench.scores(run)
+    (warning,) = warnings(RunRecord.read(run))
+    assert warning.startswith("The scores of 'test' are no test of new scans")
+
+
+def test_a_sound_run_has_no_warning_and_no_note(bench: "Bench") -> None:
+    run = RunRecord.read(bench.run())
+    assert (warnings(run), unfinished_note(run)) == ([], None)
+
+
+def test_an_unfinished_run_says_how_far_it_is(bench: "Bench") -> None:
+    note = unfinished_note(RunRecord.read(bench.run(log=[bench.record(0)])))
+    assert note is not None
+    assert "step 1 of 30" in note

@@ -1,0 +1,109 @@
+"""Killed at a random moment and resumed, a run is the run that was never killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from tracoco.project.folder import Project
+
+STEPS = 14
+
+
+def command(project: Project, out: Path, workers: int, *more: str) -> list[str]:
+    settings = [
+        f"training.steps={STEPS}",
+        "training.save_every=3",
+        "training.validate_every=4",
+        f"data.workers={workers}",
+        "data.crop=[16, 16, 8]",
+        "network.filters=4",
+    ]
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    base = [sys.executable, "-m", "tracoco", "train", str(project.root), "--out", str(out)]
+    return [*base, "--device", "cpu", *arguments, *more]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def steps_logged(out: Path) -> list[int]:
+    log = out / "log.jsonl"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [json.loads(line)["step"] for line in lines if line.endswith("}")]
+
+
+def start_and_signal(arguments: list[str], out: Path, number: int, after: int) -> int:
+    """Start a run, send it a signal once it has logged `after` steps, and wait for its end."""
+    process = subprocess.Popen(arguments, env=environment(), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(steps_logged(out)) < after and process.poll() is None:
+        assert time.monotonic() < deadline, "the run does not get going"
+        time.sleep(0.005)
+    process.send_signal(number)
+    return process.wait(timeout=60)
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    checkpoint = torch.load(out / "last.pt", weights_only=True)
+    assert checkpoint["step"] == STEPS
+    method: dict[str, torch.Tensor] = checkpoint["method"]
+    return method
+
+
+def assert_same_run(resumed: Path, whole: Path) -> None:
+    assert steps_logged(resumed) == list(range(STEPS))
+    first, second = weights(whole), weights(resumed)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), f"{name} differs after a resume"
+
+
+@pytest.fixture(scope="module")
+def whole(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbed."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    subprocess.run(command(project, out, 0), env=environment(), check=True, capture_output=True)
+    return out
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_killed_at_a_random_step_and_resumed_the_weights_are_bitwise_equal(
+    project: Project, whole: Path, tmp_path: Path, workers: int
+) -> None:
+    out = tmp_path / "run"
+    after = random.randint(1, STEPS - 1)  # noqa: S311 - any step will do
+    assert (
+        start_and_signal(command(project, out, workers), out, signal.SIGKILL, after)
+        == -signal.SIGKILL
+    )
+    subprocess.run(
+        command(project, out, workers, "--resume"),
+        env=environment(),
+        check=True,
+        capture_output=True,
+    )
+    assert_same_run(out, whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_finishes_the_step_saves_and_says_so(
+    project: Project, whole: Path, tmp_path: Path, number: int
+) -> None:
+    out = tmp_path / "run"
+    assert start_and_signal(command(project, out, 0), out, number, after=2) == 128 + number
+    done = torch.load(out / "last.pt", weights_only=True)["step"]
+    assert steps_logged(out) == list(range(done))
+    assert 2 <= done < STEPS
+    subprocess.run(
+        command(project, out, 0, "--resume"), env=environment(), check=True, capture_output=True
+    )
+    assert_same_run(out, whole)
