@@ -35,10 +35,10 @@ class Organ:
     """How much of the scan's contrast agent shows in it."""
 
 
-TARGET = Organ((0, 0, 0), (10.0, 8.5, 7.0), brightness=0.60, wall=0.42, uptake=1.0)
+TARGET = Organ((0, 0, 0), (10.0, 8.5, 7.0), brightness=0.60, wall=0.40, uptake=1.0)
 # The look-alike has the target's brightness and another wall; the rest differ in other ways.
 NEIGHBOURS = (
-    Organ((-15, 4, 2), (8.5, 8.0, 6.5), brightness=0.60, wall=0.80, uptake=1.0),
+    Organ((-15, 4, 2), (8.5, 8.0, 6.5), brightness=0.60, wall=0.84, uptake=1.0),
     Organ((14, 7, -2), (6.0, 8.0, 6.0), brightness=0.85, wall=0.85),
     Organ((2, -15, 1), (8.0, 5.0, 6.5), brightness=0.46, wall=0.46),
     Organ((4, 15, 4), (6.5, 5.5, 4.5), brightness=0.72, wall=0.72),
@@ -77,7 +77,7 @@ def _arranged(random: np.random.Generator) -> list[Organ]:
     if random.random() < SWAP_PROBABILITY:
         a, b = random.choice(len(places), size=2, replace=False)
         places[a], places[b] = places[b], places[a]
-    agent = random.uniform(-0.14, 0.16)
+    agent = random.uniform(-0.08, 0.08)
     pairs = zip(organs, places, strict=True)
     return [_varied(organ, place, agent, random) for organ, place in pairs]
 

@@ -9,7 +9,7 @@ import numpy as np
 from tracoco.demo.phantom import SPACING_MM, make_phantom
 from tracoco.files import atomic_path
 
-LABELLED, UNLABELLED, VALIDATION, TEST = 4, 20, 2, 12
+LABELLED, UNLABELLED, VALIDATION, TEST = 2, 22, 2, 12
 
 
 @dataclass(frozen=True, slots=True)
