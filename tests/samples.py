@@ -76,11 +76,21 @@ def make_batch(
 
 
 def make_method(
-    name: str, dimensions: int = 3, classes: int = 2, steps: int = 30, **settings: object
+    name: str,
+    dimensions: int = 3,
+    classes: int = 2,
+    steps: int = 30,
+    unlabelled_batch: int = 2,
+    **settings: object,
 ) -> Method:
     """A method on small light networks."""
     facts = RunFacts(
-        classes, channels=1, dimensions=dimensions, total_steps=steps, steps_per_epoch=1
+        classes,
+        channels=1,
+        dimensions=dimensions,
+        total_steps=steps,
+        steps_per_epoch=1,
+        unlabelled_batch=unlabelled_batch,
     )
     network = partial(
         build_network, "light-unet", channels=1, classes=classes, dimensions=dimensions, filters=4

@@ -131,12 +131,14 @@ def train(
     opened = Project(project)
     folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
     result = train_run(opened, config, folder, resume=resume, device=device, console=_console())
-    if result.signal:
+    if result.leads and result.signal:
         print(f"stopped after step {result.steps} of {config.training.steps}; saved in {folder}")
         print("go on with the same command and --resume")
+    elif result.leads:
+        print(f"trained {result.steps} steps: {folder}")
+        _next(f"tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
+    if result.signal:
         raise typer.Exit(128 + result.signal)
-    print(f"trained {result.steps} steps: {folder}")
-    _next(f"tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
 
 
 @app.command()

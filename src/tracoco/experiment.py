@@ -101,6 +101,16 @@ class Experiment:
             "store": self.store.hash(),
         }
 
+    def announcement(self, team: Team) -> str:
+        """What is about to be done, in one line; the batch is per process, so both are said."""
+        data, splits = self.config.data, self.splits
+        crops = data.labelled_batch + data.unlabelled_batch
+        return (
+            f"{self.config.method.name} on {team.device}: {len(splits.labelled)} labelled and "
+            f"{len(splits.unlabelled) if data.unlabelled_batch else 0} unlabelled cases, "
+            f"{crops} crops a step and process, {crops * team.world_size} in all"
+        )
+
     def validation(self, team: Team) -> Validate | None:
         """A function that scores a method on the validation cases, if there are any."""
         if not self.splits.validation:
@@ -135,12 +145,13 @@ def train(
     with ExitStack() as stack:
         team = stack.enter_context(joined_team(device))
         stop = stack.enter_context(stop_on_signals())
+        method = experiment.method(team)
         open_folder(folder, experiment, team, resume=resume)
         identity = {
             "config": experiment.config.model_dump(mode="json"),
             "splits": experiment.splits.hash(),
         }
-        trainer = Trainer(experiment.method(team), experiment.config, out, team, identity=identity)
+        trainer = Trainer(method, experiment.config, out, team, identity=identity)
         if resume:
             trainer.resume()
         steps = experiment.config.training.steps
@@ -149,6 +160,7 @@ def train(
             title = experiment.config.method.name
             display = stack.enter_context(shown_progress(title, trainer.step, steps, console))
             share = experiment.labelled_share
+            display.say(experiment.announcement(team))
             journal = stack.enter_context(Journal(out, trainer.step, share, display))
         workers = experiment.config.data.workers
         return trainer.fit(

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.methods.mixing import Mix, draw_mix
+from tracoco.methods.mixing import Mix, check_partners, draw_mix
 
 CPU = torch.device("cpu")
 
@@ -51,4 +51,4 @@ def test_boxes_hold_about_half_of_a_crop_and_differ_within_a_batch() -> None:
 
 def test_one_unlabelled_crop_cannot_be_mixed() -> None:
     with pytest.raises(UserError, match=r"data\.unlabelled_batch to 2 or more, or method\.cutmix"):
-        draw_mix(1, (8, 8), CPU)
+        check_partners(1)

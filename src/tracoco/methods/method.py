@@ -26,6 +26,8 @@ class RunFacts:
     dimensions: int
     total_steps: int
     steps_per_epoch: int
+    unlabelled_batch: int
+    """Unlabelled crops of each batch."""
     intensity_range: float = 1.0
     """Width of the range of intensities; noise is given as a fraction of it."""
 

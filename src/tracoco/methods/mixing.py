@@ -25,17 +25,21 @@ class Mix:
         return torch.where(mask, values[self.partner], values)
 
 
+def check_partners(unlabelled_batch: int) -> None:
+    """Refuse batches in which no crop has a partner."""
+    if unlabelled_batch < 2:
+        raise UserError(
+            "CutMix mixes unlabelled crops with each other, but a batch has "
+            f"{unlabelled_batch}; set data.unlabelled_batch to 2 or more, or method.cutmix to false"
+        )
+
+
 def draw_mix(count: int, size: tuple[int, ...], device: torch.device) -> Mix:
     """Draw partners and boxes; no crop is its own partner.
 
     A box holds 1 - b of the crop's volume with b from Beta(4, 4), lies wherever it fits, and is
     as long, relative to the crop, along every axis.
     """
-    if count < 2:
-        raise UserError(
-            f"CutMix mixes unlabelled crops with each other, but a batch has {count}; "
-            "set data.unlabelled_batch to 2 or more, or method.cutmix to false"
-        )
     turn = int(torch.randint(1, count, ()))
     partner = (torch.arange(count) + turn) % count
     masks = torch.stack([_draw_box(size) for _ in range(count)])

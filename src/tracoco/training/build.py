@@ -19,6 +19,7 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         dimensions=plan.dimensions,
         total_steps=config.training.steps,
         steps_per_epoch=steps_per_epoch,
+        unlabelled_batch=config.data.unlabelled_batch,
     )
     network = partial(
         build_network,

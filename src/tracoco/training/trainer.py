@@ -32,6 +32,8 @@ class FitResult:
     """Steps that are done and saved."""
     signal: int
     """The signal that stopped the run before its end, or 0."""
+    leads: bool = True
+    """Whether this process is the one to tell the user."""
 
 
 class Trainer:
@@ -94,8 +96,8 @@ class Trainer:
             if signal or self._due(self.config.training.save_every):
                 self._save("last.pt")
             if signal:
-                return FitResult(self.step, signal)
-        return FitResult(self.step, 0)
+                return FitResult(self.step, signal, self.team.leads)
+        return FitResult(self.step, 0, self.team.leads)
 
     def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[Record, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""

@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from samples import write_balls
+
+from tracoco.config import load_config
+from tracoco.errors import UserError
+from tracoco.experiment import Experiment, train
+from tracoco.inference.predictor import Predictor
+from tracoco.project.folder import Project, init_project
+from tracoco.project.prepare import prepare
+from tracoco.training.run_folder import RunFolder
+from tracoco.training.run_log import read_log
+from tracoco.training.team import Team
+
+ALONE = Team(0, 1, torch.device("cpu"))
+SHORT = ["training.steps=2", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]"]
+
+
+def test_a_run_folder_says_everything_before_the_first_step(
+    project: Project, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    train(project, load_config(None, ["method.likely=0.7", *SHORT]), out, device="cpu")
+    folder = RunFolder(out)
+    config = folder.config()
+    assert config.method.settings["likely"] == 0.7
+    assert config.method.settings["entropy_weight"] == 0.1  # spelt out, though not given
+    assert config.data.crop == (16, 16, 16)
+    assert folder.plan() == project.load_plan()
+    assert folder.splits() == project.load_splits()
+    facts = folder.facts()
+    assert facts["torch"] == torch.__version__
+    assert facts["splits"] == project.load_splits().hash()
+    assert 0 < facts["labelled_share"] < 0.2
+    log = read_log(folder.log_file)
+    assert [record["step"] for record in log] == [0, 1]
+    assert set(log[0]["terms"]) == {"supervised", "crc", "translation", "entropy"}
+    assert {"share/0", "share/1", "likely", "unlikely", "agreement"} == set(log[0]["health"])
+    assert 0 < log[0]["shift"] <= 0.5
+    assert 0 <= log[-1]["validation"]["dice"] <= 1
+
+
+def test_a_supervised_run_reads_no_unlabelled_crop_and_sees_the_same_labelled_ones(
+    project: Project,
+) -> None:
+    supervised, tracoco = (
+        Experiment.of(project, load_config(None, [f"method.name={name}", *SHORT]))
+        for name in ("supervised", "tracoco")
+    )
+    alone, together = supervised.source(ALONE)[3], tracoco.source(ALONE)[3]
+    assert (len(alone.cases), len(together.cases)) == (2, 4)
+    assert alone.cases == together.cases[:2]
+    assert torch.equal(alone.first.values, together.first.values[:2])
+    assert torch.equal(alone.labels, together.labels)
+
+
+def test_the_seed_decides_the_first_weights(project: Project) -> None:
+    def weight(seed: int) -> torch.Tensor:
+        config = load_config(None, [f"seed={seed}", *SHORT])
+        return next(Experiment.of(project, config).method(ALONE).parameters())
+
+    assert torch.equal(weight(0), weight(0))
+    assert not torch.equal(weight(0), weight(1))
+
+
+def test_without_unlabelled_cases_a_method_that_needs_them_says_so(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=3, unlabelled=0)
+    project = init_project(data, tmp_path / "project")
+    prepare(project)
+    with pytest.raises(UserError, match="no unlabelled cases"):
+        Experiment.of(project, load_config(None, SHORT))
+    Experiment.of(project, load_config(None, ["method.name=supervised", *SHORT]))
+
+
+def test_an_unprepared_project_says_what_to_run(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=2, unlabelled=2)
+    project = init_project(data, tmp_path / "project")
+    with pytest.raises(UserError, match="tracoco prepare"):
+        Experiment.of(project, load_config(None, SHORT))
+
+
+@pytest.mark.parametrize("network", ["light-unet", "unet"])
+def test_a_2d_project_trains_on_slices_and_predicts_volumes(tmp_path: Path, network: str) -> None:
+    data = write_balls(tmp_path / "data", labelled=3, unlabelled=2)
+    project = init_project(data, tmp_path / "project", validation=1, dimensions=2)
+    prepare(project)
+    settings = ["training.steps=2", "network.filters=4", f"network.name={network}"]
+    out = tmp_path / "run"
+    config = load_config(None, [*settings, "data.crop=[32, 16]", "data.workers=0"])
+    train(project, config, out, device="cpu")
+    case = project.load_cases()[0]
+    prediction = Predictor.load(out, device="cpu")(case.image)
+    assert prediction.label.shape == (26, 24, 20)
+    assert set(np.unique(prediction.label)) <= {0, 1}
+    assert json.loads((out / "facts.json").read_text(encoding="utf-8"))["global_batch"] == 4
