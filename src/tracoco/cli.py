@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from tracoco import __version__
 from tracoco.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,8 +16,14 @@ if TYPE_CHECKING:
 
 # Torch takes seconds to import, so each command imports what it needs when it runs.
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tracoco {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
-    help="A few labelled scans and many unlabelled ones in, a segmentation model out.",
     epilog="Start with: tracoco demo",
     no_args_is_help=True,
     add_completion=False,
@@ -33,6 +40,15 @@ Empty = Literal["missed", "zero"]
 Seed = Annotated[int, typer.Option(min=0, help="Changes every random choice.")]
 
 
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A few labelled scans and many unlabelled ones in, a segmentation model out."""
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")] = Path("demo"),
@@ -40,7 +56,10 @@ def demo(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Go the whole way on phantom scans: init, prepare, train, predict, evaluate, report.
+    """Go the whole way on phantom scans, to a report.
+
+    It does what your own scans would get: init, prepare, train supervised and tracoco, predict,
+    evaluate, report.
 
     Example: tracoco demo --out demo --seed 1
     """
@@ -66,7 +85,9 @@ def init(
     dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
     seed: Seed = 0,
 ) -> None:
-    """Pair images and labels, split them and plan; an image without a label is unlabelled.
+    """Pair images and labels, split them and plan.
+
+    An image without a label is unlabelled.
 
     Example: tracoco init scans -o heart --validation 2
     """
@@ -87,7 +108,7 @@ def init(
 
 @app.command()
 def prepare(project: ProjectFolder) -> None:
-    """Normalise and resample the scans into the project's memory-mapped store.
+    """Normalise and resample scans into the store.
 
     Example: tracoco prepare heart
     """
@@ -114,10 +135,14 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="PROJECT/runs/METHOD-seedN if not given.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with a run that was stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
-    """Train a run; stop it with Ctrl-C and go on with --resume.
+    """Train a run.
+
+    Stop it with Ctrl-C and go on with --resume: nothing is lost.
 
     Example: tracoco train heart --preset cpu --set training.steps=4000
     """
@@ -149,7 +174,7 @@ def predict(
     checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
     device: Device = "auto",
 ) -> None:
-    """Segment scans; labels are written on each scan's own grid.
+    """Segment scans, each on its own grid.
 
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels
     """
@@ -170,7 +195,9 @@ def evaluate(
     empty: Annotated[Empty, typer.Option(help="Empty masks: counted as missed, or 0.")] = "missed",
     as_json: AsJson = False,
 ) -> None:
-    """Score predictions against the truth; the scores stay beside the predictions.
+    """Score predictions against the truth.
+
+    The scores stay beside the predictions, as scores.json.
 
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """
@@ -192,7 +219,9 @@ def report(
         list[Path] | None, typer.Option(help="A scores.json that is not in RUN/predictions.")
     ] = None,
 ) -> None:
-    """Write one HTML page: settings, curves, health, cases, pictures.
+    """Write one HTML page about a run.
+
+    Settings, curves, health of the pseudo-labels, cases, pictures.
 
     Example: tracoco report heart/runs/tracoco-seed0
     """
@@ -238,7 +267,7 @@ def presets(
     name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the presets, or print one with the source of each number."""
+    """List the presets, or print one."""
     from tracoco.config import preset_names, preset_text, read_preset
 
     names = [name] if name else preset_names()
