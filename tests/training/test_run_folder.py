@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from tracoco import files
+from tracoco.config import Config
+from tracoco.errors import UserError
+from tracoco.project.folder import Project
+from tracoco.training import run_folder
+from tracoco.training.run_folder import RunFolder
+
+
+def create(folder: RunFolder, project: Project) -> None:
+    folder.create(Config(), project.load_plan(), project.load_splits(), {"labelled_share": 0.1})
+
+
+def test_what_was_written_is_read_back(project: Project, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    assert not folder.begun
+    create(folder, project)
+    assert folder.begun
+    assert folder.config() == Config()
+    assert folder.plan() == project.load_plan()
+    assert folder.splits() == project.load_splits()
+    assert folder.facts()["labelled_share"] == 0.1
+    assert {"tracoco", "torch", "numpy", "python", "git"} <= folder.facts().keys()
+
+
+def test_a_failure_half_way_leaves_no_folder(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        with files.full_disk_named(path):
+            raise OSError(28, text)
+
+    monkeypatch.setattr(run_folder, "write_text", full)
+    with pytest.raises(UserError, match="no space left"):
+        create(RunFolder(tmp_path / "run"), project)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_folder_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "new").refuse_existing()
+    RunFolder(tmp_path).refuse_existing()
+    (tmp_path / "mine").touch()
+    with pytest.raises(UserError, match="already exists; add --resume"):
+        RunFolder(tmp_path).refuse_existing()
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is not a run: it has no config\.yaml"):
+        RunFolder(tmp_path).config()
