@@ -47,7 +47,7 @@ def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[Compari
         run=name,
         method=run.config.method.name,
         labelled=len(run.splits.labelled),
-        unlabelled=len(run.splits.unlabelled),
+        unlabelled=len(run.unlabelled),
         steps=run.steps_done,
         seed=run.config.seed,
     )

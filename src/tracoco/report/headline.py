@@ -18,12 +18,14 @@ class Tile:
 
 def tiles(run: RunRecord) -> list[Tile]:
     """Scores of the first set, length of the run, size of the data."""
-    parts, total = run.splits, run.config.training.steps
+    total = run.config.training.steps
     return [
         *(_score_tiles(run.scores[0]) if run.scores else _no_score_tiles()),
         Tile("steps", f"{run.steps_done:,}", "all done" if run.finished else f"of {total:,}"),
         Tile(
-            "labelled scans", f"{len(parts.labelled):,}", f"and {len(parts.unlabelled):,} without"
+            "labelled scans",
+            f"{len(run.splits.labelled):,}",
+            f"and {len(run.unlabelled):,} without",
         ),
         _time_tile([record["seconds"] for record in run.log]),
     ]

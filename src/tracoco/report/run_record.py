@@ -51,11 +51,16 @@ class RunRecord:
         """Whether all steps are done."""
         return self.steps_done >= self.config.training.steps
 
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        """Unlabelled cases that the run learnt from; none for a method that reads none."""
+        return self.splits.unlabelled if self.config.data.unlabelled_batch else ()
+
     def seen_before(self, scores: ScoreSet) -> list[str]:
         """What makes scores of these cases no test: the run knew them while it was trained."""
         parts = {
             "labelled training": self.splits.labelled,
-            "unlabelled training": self.splits.unlabelled,
+            "unlabelled training": self.unlabelled,
         }
         if scores.note.checkpoint == "best":
             parts["validation"] = self.splits.validation
