@@ -203,6 +203,26 @@ def test_a_full_disk(
     assert contents(tmp_path) == before
 
 
+def test_a_path_that_is_a_file_is_one_line(
+    tracoco: Command, project: Project, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine", encoding="utf-8")
+    assert "is a file" in tracoco.refuses("train", project.root, "-o", notes, *SHORT, *CROP)
+    assert "notes.txt" in tracoco.refuses("train", project.root, "-o", notes / "run", *SHORT, *CROP)
+    assert "already exists" in tracoco.refuses("demo", "--out", notes)
+    assert notes.read_text(encoding="utf-8") == "mine"
+
+
+def test_resuming_into_a_folder_that_is_no_run_leaves_it_alone(
+    tracoco: Command, project: Project
+) -> None:
+    before = contents(project.root)
+    error = tracoco.refuses("train", project.root, "-o", project.root, "--resume", *SHORT, *CROP)
+    assert "is no run" in error
+    assert contents(project.root) == before
+
+
 def test_methods_and_presets_as_text_and_json(tracoco: Command) -> None:
     code, out, _ = tracoco("methods", "--json")
     assert code == 0

@@ -1,4 +1,5 @@
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -21,7 +22,7 @@ def test_elsewhere_quick_work_is_silent_and_slow_work_says_what_is_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 3.0, 4.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with console.counted(
         "preparing", 4, Console(file=io.StringIO(), force_terminal=False)
     ) as on_item:

@@ -31,7 +31,7 @@ def test_unlabelled_crops_teach_the_modules_that_the_row_names_and_no_others(
 ) -> None:
     method = make_method(name, dimensions, classes)
     taught = METHODS[name].taught
-    batch = make_batch(dimensions, classes, unlabelled=2 if taught else 0)
+    batch = make_batch(dimensions, classes)
     terms = method(without_labelled_voxels(batch), PAST_THE_RAMP)
     torch.stack(list(terms.values())).sum().backward()
     for module in taught:

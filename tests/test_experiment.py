@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from samples import write_balls
+from samples import make_project, write_balls
 
 from tracoco.config import load_config
 from tracoco.errors import UserError
@@ -74,6 +74,48 @@ def test_without_unlabelled_cases_a_method_that_needs_them_says_so(tmp_path: Pat
     with pytest.raises(UserError, match="no unlabelled cases"):
         Experiment.of(project, load_config(None, SHORT))
     Experiment.of(project, load_config(None, ["method.name=supervised", *SHORT]))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.unlabelled_batch=0", "data.unlabelled_batch is 0"),
+        ("inference.overlap=1.5", "inference.overlap 1.5"),
+        ("data.crop=[16, 16]", "has not the 3 axes"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_before_the_run(
+    project: Project, setting: str, message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        Experiment.of(project, load_config(None, [*SHORT, setting, "method.cutmix=false"]))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_store_is_one_line_whatever_the_workers(tmp_path: Path, workers: int) -> None:
+    project = make_project(tmp_path)
+    for path in project.store_root.glob("*.image.npy"):
+        path.write_bytes(path.read_bytes()[:50])
+    config = load_config(None, [*SHORT, f"data.workers={workers}"])
+    with pytest.raises(UserError, match=r"^case '\w+' is not prepared"):
+        train(project, config, tmp_path / "run", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("optimizer.lr=0.01", "other optimizer settings"), ("data.workers=1", "")],
+)
+def test_a_run_goes_on_only_with_what_it_began_with(
+    project: Project, tmp_path: Path, setting: str, message: str
+) -> None:
+    train(project, load_config(None, SHORT), tmp_path / "run", device="cpu")
+    again = load_config(None, [*SHORT, setting])
+    if message:
+        with pytest.raises(UserError, match=message):
+            train(project, again, tmp_path / "run", resume=True, device="cpu")
+    else:
+        train(project, again, tmp_path / "run", resume=True, device="cpu")
 
 
 def test_an_unprepared_project_says_what_to_run(tmp_path: Path) -> None:

@@ -285,9 +285,16 @@ def main() -> NoReturn:
     try:
         app()
     except UserError as error:
-        name = " ".join(["tracoco", *sys.argv[1:2]])
-        print(f"{name}: {error}", file=sys.stderr)
+        _complain(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _complain(f"{error.filename}: {error.strerror}; check the path and its permissions")
     sys.exit(2)
+
+
+def _complain(problem: str) -> None:
+    print(f"{' '.join(['tracoco', *sys.argv[1:2]])}: {problem}", file=sys.stderr)
 
 
 def _print(renderable: object) -> None:

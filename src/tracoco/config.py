@@ -164,7 +164,8 @@ def _apply_override(values: dict[str, Any], override: str) -> None:
     try:
         values[name] = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UserError(f"--set {override}: cannot read the value ({error})") from error
+        reason = " ".join(str(error).split())
+        raise UserError(f"--set {override}: cannot read the value ({reason})") from error
 
 
 def _explain(model: type[BaseModel], error: ValidationError, source: str) -> list[str]:

@@ -14,7 +14,7 @@ from tracoco.data.batches import BatchSource, Share, batches
 from tracoco.data.crop_pair import CropRule
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
-from tracoco.inference.sliding_window import predict_volume
+from tracoco.inference.sliding_window import predict_volume, strides
 from tracoco.methods import method_row
 from tracoco.methods.method import Method, resolved_choice
 from tracoco.project.folder import Project
@@ -50,6 +50,12 @@ class Experiment:
                 f"{project.splits_file} has no unlabelled cases, which '{config.method.name}' "
                 "learns from; add scans without labels, or use --method supervised"
             )
+        if taught and not config.data.unlabelled_batch:
+            raise UserError(
+                f"data.unlabelled_batch is 0, but '{config.method.name}' learns from unlabelled "
+                "crops; set it to 2, or use --method supervised"
+            )
+        strides(crop, config.inference.overlap)  # now, rather than after the training
         data = config.data.model_copy(
             update={
                 "crop": crop,
@@ -58,7 +64,7 @@ class Experiment:
             }
         )
         choice = resolved_choice(config.method)
-        store.check(splits.ids, plan)
+        store.check(splits, plan)
         return cls(config.model_copy(update={"data": data, "method": choice}), plan, splits, store)
 
     @property
@@ -101,6 +107,17 @@ class Experiment:
             "store": self.store.hash(),
         }
 
+    def identity(self, team: Team) -> dict[str, Any]:
+        """What must be the same for a run to go on as if it had never been stopped."""
+        settings = self.config.model_dump(mode="json", exclude={"data": {"workers"}})
+        return {
+            **{f"{group} settings": values for group, values in settings.items()},
+            "splits": self.splits.hash(),
+            "plan": self.plan.hash(),
+            "data": self.store.hash(),
+            "number of processes": team.world_size,
+        }
+
     def announcement(self, team: Team) -> str:
         """What is about to be done, in one line; the batch is per process, so both are said."""
         data, splits = self.config.data, self.splits
@@ -125,7 +142,7 @@ class Experiment:
                 found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
                 present = [k for k in range(1, self.plan.classes) if (truth == k).any()]
                 scores += [dice(found == k, truth == k) or 0.0 for k in present]
-            return {"dice": float(np.mean(scores))}
+            return {"dice": float(np.mean(scores)) if scores else 0.0}
 
         return validate
 
@@ -147,10 +164,7 @@ def train(
         stop = stack.enter_context(stop_on_signals())
         method = experiment.method(team)
         open_folder(folder, experiment, team, resume=resume)
-        identity = {
-            "config": experiment.config.model_dump(mode="json"),
-            "splits": experiment.splits.hash(),
-        }
+        identity = experiment.identity(team)
         trainer = Trainer(method, experiment.config, out, team, identity=identity)
         if resume:
             trainer.resume()
@@ -174,8 +188,8 @@ def train(
 def open_folder(folder: RunFolder, experiment: Experiment, team: Team, *, resume: bool) -> None:
     """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
     resuming = resume and folder.begun
-    if not resume:
-        folder.refuse_existing()
+    if not resuming:
+        folder.check_free(resume=resume)
     team.wait()  # no process may make the folder before all have seen that it is new
     if team.leads and not resuming:
         folder.create(experiment.config, experiment.plan, experiment.splits, experiment.facts(team))

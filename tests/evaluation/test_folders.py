@@ -153,3 +153,14 @@ def test_names_come_from_the_note_and_an_invented_class_counts_as_spurious(tmp_p
         ("left", False),
         ("right", True),
     ]
+
+
+def test_the_scores_of_one_file_do_not_replace_those_of_its_folder(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    for name in ("a", "b"):
+        save(predictions / f"{name}.nii", 0, 1, 0)
+        save(truths / f"{name}.nii", 0, 1, 0)
+    evaluate_predictions(predictions, truths)
+    single = evaluate_predictions(predictions / "a.nii", truths / "a.nii")
+    assert len(single["rows"]) == 1
+    assert len(read_json(predictions / "scores.json")["rows"]) == 2

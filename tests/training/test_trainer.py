@@ -148,5 +148,33 @@ def test_bfloat16_trains(tmp_path: Path) -> None:
 
 def test_another_config_or_split_is_not_resumed(tmp_path: Path) -> None:
     run(trainer(tmp_path))
-    with pytest.raises(UserError, match="another config"):
+    with pytest.raises(UserError, match="other config"):
         trainer(tmp_path, config=settings(steps=9)).resume()
+
+
+class Listener(SilentDisplay):
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
+    config = parse_config({"training": {"steps": 102}, "optimizer": {"lr": 1e-9}}, "test")
+    made = trainer(tmp_path, "tracoco", config)
+    with torch.no_grad():
+        for network in made.method.trained_networks():
+            head = network.get_submodule("head")
+            head.get_parameter("weight").zero_()
+            head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))
+    listener = Listener()
+    batch = make_batch(dimensions=3)
+    with Journal(tmp_path, 0, 0.5, listener) as journal:
+        made.fit([batch] * 102, journal, StopRequest())
+    log = read_log(tmp_path / "log.jsonl")
+    assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]
+    assert listener.lines == ["step 99: the pseudo-labels have collapsed to background"]
+    assert log[-1]["health"]["share/0"] == 1.0

@@ -3,16 +3,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tracoco.project.folder import Project
+from tracoco.training.run_folder import RunFolder
+from tracoco.training.run_log import read_log
+
 PROGRAM = Path(__file__).with_name("two_ranks.py")
 
 
-def test_two_processes_hold_the_same_weights_after_every_step_and_stop_together(
-    tmp_path: Path,
-) -> None:
+def torchrun(*arguments: str) -> str:
+    """Run something in two processes and give what it printed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     result = subprocess.run(
-        [*command, str(PROGRAM), str(tmp_path)],
+        [*command, *arguments],
         capture_output=True,
         text=True,
         env=environment,
@@ -20,4 +23,23 @@ def test_two_processes_hold_the_same_weights_after_every_step_and_stop_together(
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+def test_two_processes_hold_the_same_weights_after_every_step_and_stop_together(
+    tmp_path: Path,
+) -> None:
+    torchrun(str(PROGRAM), str(tmp_path))
     assert {path.name for path in tmp_path.glob("rank*")} == {"rank0", "rank1"}
+
+
+def test_the_command_means_the_same_under_torchrun(project: Project, tmp_path: Path) -> None:
+    settings = ["training.steps=3", "network.filters=4", "data.crop=[16, 16, 8]", "data.workers=0"]
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    run = tmp_path / "run"
+    base = ("-m", "tracoco", "train", str(project.root), "-o", str(run), "--device", "cpu")
+    out = torchrun(*base, *arguments)
+    assert out.count("trained 3 steps") == 1
+    assert [record["step"] for record in read_log(run / "log.jsonl")] == [0, 1, 2]
+    assert RunFolder(run).facts()["global_batch"] == 8
+    assert (run / "best.pt").exists()

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from tracoco.data.crop_pair import Crop, CropPair, CropRule, draw_crop_pair
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
+from tracoco.errors import UserError
 from tracoco.geometry import Box, Index, overlap
 from tracoco.project.store import Store
 
@@ -74,7 +75,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class BatchSource(Dataset[Batch]):
+class BatchSource:
     """The batch of any step, from the stored cases; keeps no state."""
 
     store: Store
@@ -129,7 +130,7 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
 def batches(source: BatchSource, start: int, stop: int, workers: int) -> Iterator[Batch]:
     """The batches of steps `start` to `stop`, read ahead by `workers` processes."""
     loader = DataLoader(
-        source,
+        _Excused(source),
         sampler=range(start, stop),
         batch_size=None,
         num_workers=workers,
@@ -137,7 +138,23 @@ def batches(source: BatchSource, start: int, stop: int, workers: int) -> Iterato
         generator=torch.Generator(),
         worker_init_fn=_ignore_signals,
     )
-    return iter(loader)
+    for batch in loader:
+        if isinstance(batch, UserError):
+            raise batch
+        yield batch
+
+
+@dataclass(frozen=True)
+class _Excused(Dataset[Batch | UserError]):
+    """Hands a user's mistake over as it is: a loader's worker would bury it in its traceback."""
+
+    source: BatchSource
+
+    def __getitem__(self, step: int) -> Batch | UserError:
+        try:
+            return self.source[step]
+        except UserError as error:
+            return error
 
 
 def _ignore_signals(worker: int) -> None:  # noqa: ARG001 - the loader's signature

@@ -40,7 +40,7 @@ class DemoResult:
 def run_demo(out: Path, seed: int, device: str, console: Console | None) -> DemoResult:
     """Write phantoms, train on them with few labels, without the others and with all, compare."""
     began = time.monotonic()
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out} already exists; choose another --out, or delete it")
     phantoms = write_phantoms(out, seed)
     few = _project(phantoms.data, out / "project", None, seed, console)

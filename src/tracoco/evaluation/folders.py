@@ -13,12 +13,10 @@ from tracoco.evaluation.scores import CaseScore, Protocol, score_case
 from tracoco.evaluation.summary import Summary, summarise
 from tracoco.files import read_json, write_json
 from tracoco.scans.reader import read_label
-from tracoco.scans.scan import LabelScan
+from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
 
 SHARES = ("dice", "jaccard", "nsd", "volume_error")
 """Scores that are computed as fractions and shown in percent."""
-GRID_TOLERANCE = 0.02
-"""Of a voxel, at the corner that is furthest off: the rounding of headers, and no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class Evaluation:
 def evaluate_predictions(
     prediction: Path, truth: Path, protocol: Protocol | None = None
 ) -> dict[str, Any]:
-    """Evaluate, and keep the scores beside the predictions as `scores.json`.
+    """Evaluate, and keep the scores of a folder beside its predictions as `scores.json`.
 
     Class names come from the note that `predict` left there, if it did.
     """
@@ -68,7 +66,8 @@ def evaluate_predictions(
     evaluation = evaluate(prediction, truth, protocol or Protocol(), names)
     places = {"prediction": str(prediction.absolute()), "truth": str(truth.absolute())}
     result = places | evaluation.to_json()
-    write_json(folder / "scores.json", result)
+    if prediction.is_dir():  # the scores of one file are not those of its folder
+        write_json(folder / "scores.json", result)
     return result
 
 
@@ -149,18 +148,10 @@ def _grid_problems(prediction: LabelScan, truth: LabelScan) -> Iterator[str]:
             f"{truth.array.shape}; resample the prediction to the grid of its scan"
         )
         return
-    off = _largest_shift(prediction, truth)
-    if off > GRID_TOLERANCE:
+    x, y, z = truth.array.shape
+    off = voxels_apart(truth.affine, prediction.affine, (x, y, z))
+    if off > SAME_GRID:
         yield (
             f"{prediction.source} and {truth.source} lie up to {off:.2f} voxels apart in space; "
             "write the prediction with the affine of its scan, or resample it to that grid"
         )
-
-
-def _largest_shift(prediction: LabelScan, truth: LabelScan) -> float:
-    """How far a voxel lies from the truth's voxel of the same index, in voxels, at most."""
-    last = np.array(truth.array.shape) - 1
-    corners = np.stack(np.meshgrid(*([0, end] for end in last)), axis=-1).reshape(-1, 3)
-    corners = np.concatenate((corners, np.ones((len(corners), 1))), axis=1)
-    places = corners @ np.linalg.solve(truth.affine, prediction.affine).T
-    return float(np.linalg.norm(places - corners, axis=1).max())

@@ -2,14 +2,17 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from tracoco.console import counted
-from tracoco.errors import UserError
-from tracoco.files import write_json
+from tracoco.errors import UserError, raise_all
+from tracoco.files import read_json, write_json
 from tracoco.inference.predictor import Predictor
-from tracoco.scans.reader import is_scan, scan_stem
+from tracoco.project.preprocess import check_channels
+from tracoco.project.problems import collected
+from tracoco.scans.reader import is_scan, read_grid, scan_stem
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,9 @@ def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
         return [PredictedCase(scan_stem(target), source.absolute(), target.absolute())]
     if not source.is_dir():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
-    scans = sorted(path for path in source.iterdir() if is_scan(path))
+    # A dot in front marks what a file browser left there, e.g. ._scan.nii.gz.
+    visible = (path for path in source.iterdir() if not path.name.startswith("."))
+    scans = sorted(path for path in visible if is_scan(path))
     if not scans:
         raise UserError(f"{source} holds no scans; give a folder of .nii or .nii.gz files")
     stems = [scan_stem(path) for path in scans]
@@ -52,18 +57,47 @@ def predict_scans(
 ) -> list[PredictedCase]:
     """Predict a scan or a folder of scans with a run; `predictions.json` says what came of what."""
     cases = planned_predictions(source, out)
+    note_file = cases[0].prediction.parent / "predictions.json"
+    before = read_json(note_file) if note_file.exists() else {"rows": []}
     predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
+    raise_all([*_overwritten(cases, before), *_unlike(cases, predictor)])
     with counted("predicting", len(cases), console) as on_case:
         for case in cases:
             predictor(case.image).write(case.prediction)
             on_case(case.case)
+    origin = {"run": str(run.absolute()), "checkpoint": checkpoint}
+    write_json(note_file, _note(cases, predictor, origin, before))
+    return cases
+
+
+def _overwritten(cases: list[PredictedCase], before: dict[str, Any]) -> list[str]:
+    """Files that are not predictions of ours: scans, or labels that somebody drew by hand."""
+    ours = {row["prediction"] for row in before["rows"]}
+    return [
+        f"{case.prediction} exists and is no prediction of tracoco; choose another OUT"
+        for case in cases
+        if case.prediction.exists() and str(case.prediction) not in ours
+    ]
+
+
+def _unlike(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
+    """Scans that cannot be read, or that have other channels; told before the first prediction."""
+    problems: list[str] = []
+    for case in cases:
+        with collected(problems):
+            check_channels(read_grid(case.image).channels, predictor.plan, case.image)
+    return problems
+
+
+def _note(
+    cases: list[PredictedCase], predictor: Predictor, origin: dict[str, str], before: dict[str, Any]
+) -> dict[str, Any]:
+    """What came of what; earlier predictions of the same run in that folder stay listed."""
+    same_run = origin.items() <= before.items()
+    rows = {row["case"]: row for row in before["rows"]} if same_run else {}
+    for case in cases:
+        rows[case.case] = {key: str(value) for key, value in asdict(case).items()}
     plan = predictor.plan
     names = zip(plan.label_values[1:], plan.class_names[1:], strict=True)
-    note = {
-        "run": str(run.absolute()),
-        "checkpoint": checkpoint,
-        "labels": {str(value): name for value, name in names},
-        "rows": [{key: str(value) for key, value in asdict(case).items()} for case in cases],
-    }
-    write_json(cases[0].prediction.parent / "predictions.json", note)
-    return cases
+    labels = {str(value): name for value, name in names}
+    return origin | {"labels": labels, "rows": list(rows.values())}

@@ -76,8 +76,10 @@ class Predictor:
         if isinstance(scan, np.ndarray):
             if spacing_mm is None:
                 raise ValueError("an array needs its spacing_mm, e.g. predictor(array, (1, 1, 2))")
-            array = scan if scan.ndim == 4 else scan[None]
-            return Prediction(self._label(array.astype(np.float32), spacing_mm), None)
+            array = (scan if scan.ndim == 4 else scan[None]).astype(np.float32)
+            if not np.isfinite(array).all():
+                raise ValueError("the array has voxels that are not finite; replace them first")
+            return Prediction(self._label(array, spacing_mm), None)
         if not isinstance(scan, Scan):
             scan = read_image(Path(scan))
         return Prediction(self._label(scan.array, scan.spacing_mm, str(scan.source)), scan)

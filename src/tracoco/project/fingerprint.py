@@ -13,10 +13,8 @@ from tracoco.project.cases import Case
 from tracoco.project.problems import collected
 from tracoco.project.splits import Splits
 from tracoco.scans.reader import read_grid, read_label
-from tracoco.scans.scan import ScanHeader, Shape, Spacing
+from tracoco.scans.scan import SAME_GRID, ScanHeader, Shape, Spacing, voxels_apart
 
-SAME_PLACE = 0.1
-"""Share of a voxel's side by which the corners of an image and its label may lie apart."""
 MOST_VALUES = 256
 """A class index is a byte in the store."""
 
@@ -85,12 +83,10 @@ def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
             f"{label.source} has the shape {label.shape}, its image {image.source} "
             f"{image.shape}; resample the label to the grid of the image"
         )
-    corners = np.indices((2, 2, 2)).reshape(3, -1) * (np.array(image.shape)[:, None] - 1)
-    corners = np.vstack([corners, np.ones(8)])
-    apart = np.linalg.norm(((image.affine - label.affine) @ corners)[:3], axis=0).max()
-    if apart > SAME_PLACE * min(image.spacing_mm):
+    apart = voxels_apart(image.affine, label.affine, image.shape)
+    if apart > SAME_GRID:
         raise UserError(
-            f"{label.source} lies up to {apart:.3g} mm away from its image {image.source}, "
+            f"{label.source} lies up to {apart:.3g} voxels away from its image {image.source}, "
             "by the affines of both; resample the label, or copy the affine if only that is wrong"
         )
 

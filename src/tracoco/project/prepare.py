@@ -1,6 +1,8 @@
 """Fill the store of a project; what is done already is not done again."""
 
+import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,12 +89,13 @@ def _write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan:
     arrays: dict[str, NDArray[Any]] = {"image": prepared.image}
     if label is not None:
         arrays |= {"label": label, "foreground": foreground_voxels(label, id_)}
-    facts_file(root, id_).unlink(missing_ok=True)  # a case is there again once it is complete
-    for part in ("image", "label", "foreground"):
-        if part in arrays:
-            _write_array(array_file(root, id_, part), arrays[part])
-        else:
-            array_file(root, id_, part).unlink(missing_ok=True)
+    with ExitStack() as stack:
+        for part, array in arrays.items():
+            _write_array(stack.enter_context(atomic_path(array_file(root, id_, part))), array)
+        # All is on the disk under other names: until the new facts are there the case is not.
+        facts_file(root, id_).unlink(missing_ok=True)
+    for part in {"image", "label", "foreground"} - arrays.keys():
+        array_file(root, id_, part).unlink(missing_ok=True)
     voxels = None if label is None else np.bincount(label.ravel(), minlength=plan.classes).tolist()
     more = {"shape": prepared.shape, "spacing_mm": prepared.spacing_mm, "class_voxels": voxels}
     write_json(facts_file(root, id_), facts | more | {"steps": prepared.steps})
@@ -101,7 +104,9 @@ def _write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan:
 def _write_array(path: Path, array: NDArray[Any]) -> None:
     """Like `np.save`, whose error on a full disk does not say that the disk is full."""
     array = np.ascontiguousarray(array)
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with path.open("wb") as file:
         header = np.lib.format.header_data_from_array_1_0(array)
         np.lib.format.write_array_header_1_0(file, header)
         file.write(array.data)
+        file.flush()
+        os.fsync(file.fileno())

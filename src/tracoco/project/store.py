@@ -1,6 +1,5 @@
 """Prepared cases as memory-mapped arrays: a crop reads only the box that it needs."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tracoco.files import read_json
 from tracoco.project.digest import digest
 from tracoco.project.plan import Plan
 from tracoco.project.prepare import array_file, facts_file
+from tracoco.project.splits import Splits
 from tracoco.scans.scan import Shape
 
 
@@ -67,10 +67,13 @@ class Store:
         a, b, c = facts["shape"]
         return StoredCase(id_, self.root, (a, b, c), None if voxels is None else tuple(voxels))
 
-    def check(self, ids: Iterable[str], plan: Plan) -> None:
-        """Refuse cases that are missing, or that were prepared by another plan."""
-        for id_ in ids:
-            if self._facts(id_)["plan"] != plan.hash():
+    def check(self, splits: Splits, plan: Plan) -> None:
+        """Refuse cases that are missing, or that were prepared by another plan or split."""
+        for id_ in splits.ids:
+            facts = self._facts(id_)
+            if id_ in splits.annotated and not facts["class_voxels"]:
+                raise _missing(self.root, id_)
+            if facts["plan"] != plan.hash():
                 raise UserError(
                     f"{self.root} was prepared by another plan than plan.yaml; "
                     f"run `tracoco prepare {self.root.parent}` again"

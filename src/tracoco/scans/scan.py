@@ -13,6 +13,10 @@ Spacing = tuple[float, float, float]
 Affine = NDArray[np.float64]
 
 
+SAME_GRID = 0.1
+"""Voxels by which two grids may lie apart and still be one: the rounding of headers, no more."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
     """The voxel grid of a file in the file's own axis order: enough to write a result on it."""
@@ -83,6 +87,14 @@ def canonical_geometry(grid: Grid) -> tuple[Shape, Affine, Spacing]:
     x, y, z = (grid.shape[axis] for axis in np.argsort(order))
     right, anterior, superior = (float(side) for side in np.linalg.norm(affine[:3, :3], axis=0))
     return (x, y, z), affine, (right, anterior, superior)
+
+
+def voxels_apart(first: Affine, second: Affine, shape: Shape) -> float:
+    """How far a voxel is from its namesake, in voxels of the `first` grid, at the worst corner."""
+    corners = np.indices((2, 2, 2)).reshape(3, -1) * (np.array(shape)[:, None] - 1)
+    apart_mm = ((first - second) @ np.vstack([corners, np.ones(8)]))[:3]
+    apart = np.linalg.solve(first[:3, :3], apart_mm)
+    return float(np.linalg.norm(apart, axis=0).max())
 
 
 def _orientation(grid: Grid) -> tuple[tuple[int, ...], tuple[int, ...]]:

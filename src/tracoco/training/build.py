@@ -5,6 +5,7 @@ from functools import partial
 import torch
 
 from tracoco.config import Config
+from tracoco.errors import UserError
 from tracoco.geometry import Index
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.network import build_network, check_crop
@@ -29,8 +30,9 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         dimensions=facts.dimensions,
         filters=config.network.filters,
     )
-    torch.manual_seed(config.seed)
-    return build_method(config.method, network, facts)
+    with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
+        torch.manual_seed(config.seed)
+        return build_method(config.method, network, facts)
 
 
 def run_crop(config: Config, plan: Plan) -> Index:
@@ -38,5 +40,10 @@ def run_crop(config: Config, plan: Plan) -> Index:
     crop = tuple(config.data.crop or plan.crop)
     if plan.dimensions == 2 and len(crop) == 2:
         crop = (1, *crop)
+    if len(crop) != 3 or (plan.dimensions == 2 and crop[0] != 1):
+        raise UserError(
+            f"data.crop {list(crop)} has not the {plan.dimensions} axes of a {plan.dimensions}D "
+            f"project; give one length for each, e.g. {list(plan.crop[-plan.dimensions :])}"
+        )
     check_crop(config.network.name, crop[-plan.dimensions :])
     return crop

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from rich.console import Console
@@ -81,10 +82,9 @@ class LiveDisplay:
 
     def show(self, record: Record) -> None:
         """Move the bar."""
-        rate = f"{1 / max(record['seconds'], 1e-9):.1f} steps/s"
-        self.bar.update(
-            self.task, completed=record["step"] + 1, figures=f"{rate}  {describe(record)}"
-        )
+        self.bar.update(self.task, completed=record["step"] + 1)
+        rate = f"{self.bar.tasks[self.task].speed or 0:.1f} steps/s"
+        self.bar.update(self.task, figures=f"{rate}  {describe(record)}")
 
     def say(self, line: str) -> None:
         """Print above the bar."""
@@ -108,9 +108,9 @@ class PlainDisplay:
             return
         self.last = now
         rate = (step - self.done) / max(now - self.started, 1e-9)
-        left = time.strftime("%H:%M:%S", time.gmtime((self.total - step) / max(rate, 1e-9)))
+        left = timedelta(seconds=round((self.total - step) / max(rate, 1e-9)))
         self.say(
-            f"{self.title}: step {step} of {self.total}, {rate:.1f} steps/s, {left} left, "
+            f"{self.title}: {step} of {self.total} steps, {rate:.1f} steps/s, {left} left, "
             f"{describe(record)}"
         )
 

@@ -16,6 +16,9 @@ from tracoco.files import read_json, write_json, write_text
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.splits import Splits, read_splits, write_splits
 
+DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
+"""What is written before the first step, in this order."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -63,7 +66,8 @@ class RunFolder:
         return facts
 
     def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
-        """Write what describes the run before its first step."""
+        """Write what describes the run before its first step, or nothing at all."""
+        new = not self.root.exists()
         try:
             write_json(self.facts_file, facts | versions())
             write_plan(self.root / "plan.yaml", plan)
@@ -71,12 +75,23 @@ class RunFolder:
             text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
             write_text(self.root / "config.yaml", text)
         except BaseException:
-            shutil.rmtree(self.root, ignore_errors=True)
+            for name in DESCRIPTION:
+                (self.root / name).unlink(missing_ok=True)
+            if new:
+                self.root.rmdir()
             raise
 
-    def refuse_existing(self) -> None:
-        """A run's folder is never written over."""
-        if self.root.exists() and any(self.root.iterdir()):
+    def check_free(self, *, resume: bool) -> None:
+        """Refuse a folder that is in use: a run's folder is never written over.
+
+        With `resume`, what a start that was cut short has left does not count.
+        """
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"{self.root} is a file; choose another --out")
+        found = [path.name for path in self.root.iterdir()] if self.root.exists() else []
+        if resume and not all(name.endswith(DESCRIPTION) for name in found):
+            raise UserError(f"{self.root} is no run: it has no config.yaml; choose another --out")
+        if found and not resume:
             raise UserError(f"{self.root} already exists; add --resume, or choose another --out")
 
 
@@ -87,10 +102,15 @@ def versions() -> dict[str, str]:
 
 
 def _git_hash() -> str:
-    """The commit of a source checkout; empty for an installed package."""
+    """The commit of a source checkout; empty for a package that is installed, wherever that is."""
+    tracked = _git("ls-files", "--error-unmatch", Path(__file__).name)
+    return _git("rev-parse", "HEAD") if tracked else ""
+
+
+def _git(*words: str) -> str:
     git = shutil.which("git")
     if git is None:
         return ""
-    command = [git, "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    command = [git, "-C", str(Path(__file__).parent), *words]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     return result.stdout.strip()

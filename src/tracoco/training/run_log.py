@@ -48,9 +48,10 @@ class RunLog:
 
     def close(self) -> None:
         """Close the files."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
+        with full_disk_named(Path(self._file.name)):
+            self._file.close()
+            if self._board is not None:
+                self._board.close()
 
 
 def _scalars(record: Record) -> Iterator[tuple[str, float]]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -59,14 +60,22 @@ def joined_team(device: str) -> Iterator[Team]:
         yield Team(0, 1, choose_device(device))
         return
     local = choose_device(device)
-    if local.type == "cuda" and local.index is None:
-        local = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    if local.type == "cuda":
+        local = _own_gpu(local, int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if local.type == "cuda" else "gloo")
+    backend = "nccl" if local.type == "cuda" else "gloo"
+    # Long, since the others wait while rank 0 scores the validation cases.
+    dist.init_process_group(backend, timeout=timedelta(hours=2))
     try:
         yield Team(dist.get_rank(), world_size, local)
     finally:
         dist.destroy_process_group()
+
+
+def _own_gpu(device: torch.device, local_rank: int) -> torch.device:
+    if device.index is not None:
+        raise UserError(f"--device {device} would be shared by all processes; use cuda or auto")
+    return choose_device(f"cuda:{local_rank}")
 
 
 def choose_device(name: str) -> torch.device:

@@ -42,7 +42,7 @@ class Trainer:
     def __init__(
         self, method: Method, config: Config, folder: Path, team: Team, *, identity: Checkpoint
     ) -> None:
-        """`identity` is what every checkpoint carries besides: the config and the split's hash."""
+        """`identity` is carried by every checkpoint and must be the same when it is resumed."""
         self.method = method.to(team.device)
         self.config, self.folder, self.team, self.identity = config, folder, team, identity
         optimizer = config.optimizer
@@ -57,10 +57,10 @@ class Trainer:
         )
         self.step = 0
         self.best: float | None = None
-        wrapped = team.wrap(self.method)
-        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = (
-            torch.compile(wrapped) if config.training.compile else wrapped
-        )
+        if config.training.compile:  # the networks, since a loss slices another overlap each step
+            for network in method.trained_networks():
+                network.compile()
+        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(self.method)
 
     def resume(self) -> None:
         """Go on from the last checkpoint, if there is one."""
@@ -69,10 +69,10 @@ class Trainer:
             return
         checkpoint = load_checkpoint(path, self.team.device)
         for key, expected in self.identity.items():
-            if checkpoint[key] != expected:
+            if checkpoint.get(key) != expected:
                 raise UserError(
-                    f"{path} was saved with another {key}; resume with the same one, "
-                    "or train into a new folder"
+                    f"{path} was saved with other {key}: {checkpoint.get(key)}, now {expected}; "
+                    "resume with the same, or train into a new folder"
                 )
         self.method.load_state_dict(checkpoint["method"])
         self.optimizer.load_state_dict(checkpoint["optimizer"])

@@ -1,0 +1,19 @@
+"""A short run that every test of this folder can predict with."""
+
+from pathlib import Path
+
+import pytest
+
+from tracoco.config import load_config
+from tracoco.experiment import train
+from tracoco.project.folder import Project
+
+SETTINGS = ["training.steps=40", "data.crop=[16, 16, 16]", "network.filters=8", "data.workers=0"]
+
+
+@pytest.fixture(scope="module")
+def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short supervised run."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(project, load_config(None, ["method.name=supervised", *SETTINGS]), out)
+    return out

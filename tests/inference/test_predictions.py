@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import write_scan
+
+from tracoco.errors import UserError
+from tracoco.inference.predictions import planned_predictions, predict_scans
+from tracoco.project.folder import Project
+
+
+def test_what_goes_where(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for name in ("b.nii.gz", "a.nii", "notes.txt"):
+        (images / name).touch()
+    planned = planned_predictions(images, tmp_path / "out")
+    assert [(case.case, case.prediction.name) for case in planned] == [
+        ("a", "a.nii.gz"),
+        ("b", "b.nii.gz"),
+    ]
+    single = planned_predictions(images / "a.nii", tmp_path / "x.nii.gz")
+    assert single[0].prediction == tmp_path / "x.nii.gz"
+    folder = planned_predictions(images / "a.nii", tmp_path / "out")
+    assert folder[0].prediction == tmp_path / "out" / "a.nii.gz"
+
+
+@pytest.mark.parametrize("content", [[], ["a.nii", "a.nii.gz"]])
+def test_a_folder_without_scans_or_with_two_of_a_name_is_refused(
+    tmp_path: Path, content: list[str]
+) -> None:
+    for name in content:
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match="holds"):
+        planned_predictions(tmp_path, tmp_path / "out")
+    with pytest.raises(UserError, match="does not exist"):
+        planned_predictions(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_a_hidden_file_is_nobodys_scan(tmp_path: Path) -> None:
+    for name in ("._a.nii.gz", "a.nii.gz"):
+        (tmp_path / name).touch()
+    assert [case.case for case in planned_predictions(tmp_path, tmp_path / "out")] == ["a"]
+
+
+def images(project: Project) -> Path:
+    return project.load_cases()[0].image.parent
+
+
+@pytest.mark.parametrize("whole_folder", [True, False])
+def test_a_scan_is_never_written_over(run: Path, project: Project, *, whole_folder: bool) -> None:
+    scan = images(project) / "case000.nii.gz"
+    before = scan.read_bytes()
+    source = scan.parent if whole_folder else scan
+    with pytest.raises(UserError, match="is no prediction of tracoco"):
+        predict_scans(run, source, source, device="cpu")
+    assert scan.read_bytes() == before
+
+
+def test_labels_drawn_by_hand_are_never_written_over(run: Path, project: Project) -> None:
+    labels = images(project).parent / "labels"
+    before = {path: path.read_bytes() for path in labels.iterdir()}
+    with pytest.raises(UserError, match="is no prediction of tracoco"):
+        predict_scans(run, images(project), labels, device="cpu")
+    assert {path: path.read_bytes() for path in labels.iterdir()} == before
+
+
+def test_predictions_can_be_made_again_and_more_be_added(
+    run: Path, project: Project, tmp_path: Path
+) -> None:
+    for name in ("case000", "case001", "case000"):
+        predict_scans(run, images(project) / f"{name}.nii.gz", tmp_path / "out", device="cpu")
+    note = json.loads((tmp_path / "out" / "predictions.json").read_text(encoding="utf-8"))
+    assert [row["case"] for row in note["rows"]] == ["case000", "case001"]
+    assert (note["checkpoint"], note["labels"]) == ("last", {"1": "label 1"})
+
+
+def test_all_bad_scans_are_named_before_the_first_is_predicted(run: Path, tmp_path: Path) -> None:
+    write_scan(tmp_path / "in" / "a.nii.gz", np.zeros((16, 16, 16), dtype=np.float32))
+    write_scan(tmp_path / "in" / "b.nii.gz", np.zeros((16, 16, 16, 2), dtype=np.float32))
+    (tmp_path / "in" / "c.nii.gz").write_bytes(b"no scan")
+    with pytest.raises(UserError, match="2 problems") as caught:
+        predict_scans(run, tmp_path / "in", tmp_path / "out", device="cpu")
+    assert all(name in str(caught.value) for name in ("b.nii.gz", "c.nii.gz"))
+    assert not (tmp_path / "out").exists()
