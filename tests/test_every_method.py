@@ -119,7 +119,7 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
     for _ in range(15):
         torch.manual_seed(1)
         loss = method(batch, 0)["supervised"]
-        losses.append(float(loss))
+        losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
