@@ -139,3 +139,17 @@ def test_a_2d_project_trains_on_slices_and_predicts_volumes(tmp_path: Path, netw
     assert prediction.label.shape == (26, 24, 20)
     assert set(np.unique(prediction.label)) <= {0, 1}
     assert json.loads((out / "facts.json").read_text(encoding="utf-8"))["global_batch"] == 4
+
+
+@pytest.mark.slow
+def test_compiled_networks_train_resume_and_predict(project: Project, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    config = load_config(None, ["training.compile=true", *SHORT])
+    train(project, config, out, device="cpu")
+    train(project, config, out, resume=True, device="cpu")
+    assert [record["step"] for record in read_log(out / "log.jsonl")] == [0, 1]
+    assert Predictor.load(out, device="cpu")(project.load_cases()[0].image).label.shape == (
+        26,
+        24,
+        20,
+    )

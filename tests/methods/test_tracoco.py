@@ -109,6 +109,26 @@ def test_only_the_first_crops_move_the_running_statistics() -> None:
     torch.testing.assert_close(recorder.norm.running_mean, expected)
 
 
+def threshold() -> nn.Conv3d:
+    """A network that is sure of class 1 wherever a voxel is bright, whatever surrounds it."""
+    network = nn.Conv3d(1, 2, kernel_size=1)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([-20.0, 20.0]).reshape(2, 1, 1, 1, 1))
+        network.bias.copy_(torch.tensor([10.0, -10.0]))  # type: ignore[union-attr]  # it has one
+    return network
+
+
+def test_crops_and_pseudo_labels_are_mixed_alike() -> None:
+    # One unlabelled crop is dark and one bright. Mixed alike, each network finds in a mixed crop
+    # just what its peer's mixed pseudo-label says; with only one of the two mixed it would not.
+    method = make_method("tracoco", noise=0.0)
+    assert isinstance(method, TraCoCo)
+    method.networks[0], method.networks[1] = threshold(), threshold()
+    batch = make_batch()
+    batch.first.values[2], batch.first.values[3] = 0.0, 1.0
+    assert method(batch, PAST_THE_RAMP)["crc"].item() < 1e-3
+
+
 def test_health_of_pseudo_labels_by_hand() -> None:
     method = make_method("tracoco")
     assert isinstance(method, TraCoCo)
