@@ -26,6 +26,14 @@ def test_dice_of_two_classes_is_that_of_the_foreground() -> None:
     assert loss.item() == pytest.approx(1 - 1.5 / 1.8125, rel=1e-4)
 
 
+def test_the_loss_is_the_sum_of_both() -> None:
+    # The two voxels of the tests above: (log(4/3) + log 2) / 2 and 1 - 1.5 / 1.8125.
+    logits = logits_of((0.25, 0.75), (0.5, 0.5))
+    loss = supervised_loss(logits, torch.tensor([[1, 0]]), torch.ones(1, 2, dtype=torch.bool))
+    expected = (math.log(4 / 3) + math.log(2)) / 2 + 1 - 1.5 / 1.8125
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+
+
 def test_dice_of_four_classes_is_the_mean_of_the_three_foreground_classes() -> None:
     # One voxel, label 1, all p = 1/4. Class 1: 1 - 0.5 / 1.0625; classes 2 and 3: 1 - 0 / 0.0625.
     logits = logits_of((0.25, 0.25, 0.25, 0.25))

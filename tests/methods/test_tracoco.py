@@ -46,6 +46,14 @@ def test_no_gradient_passes_through_a_pseudo_label(pseudo_labels: str) -> None:
     assert not any(peer.requires_grad for peer in method._pseudo_labels)
 
 
+def test_labels_teach_both_networks() -> None:
+    method = make_method("tracoco")
+    method(make_batch(), 0)["supervised"].backward()
+    for network in method.trained_networks():
+        assert all(p.grad is not None for p in network.parameters())
+        assert any(p.grad.any() for p in network.parameters() if p.grad is not None)
+
+
 def test_the_supervised_term_follows_the_labels() -> None:
     method = make_method("tracoco")
     batch = make_batch()
