@@ -16,4 +16,19 @@ The folders stand in the order in which data flows; each imports only those abov
 `experiment.py` puts them together and reads top to bottom; `cli.py` is the command line.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracoco.inference.predictor import Predictor
+
+__all__ = ["Predictor", "__version__"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`from tracoco import Predictor`, without torch for those who only ask for the version."""
+    if name == "Predictor":
+        from tracoco.inference.predictor import Predictor  # noqa: PLC0415 - torch takes seconds
+
+        return Predictor
+    raise AttributeError(f"module 'tracoco' has no attribute '{name}'")

@@ -8,7 +8,6 @@ from tracoco.config import Config, load_config
 from tracoco.demo import run, write
 from tracoco.demo.run import run_demo
 from tracoco.errors import UserError
-from tracoco.scans.reader import read_label
 
 
 @pytest.fixture
@@ -49,22 +48,6 @@ def test_an_existing_folder_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="already exists"):
         run_demo(tmp_path, 0, "cpu", None)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_the_seed_changes_the_scans_and_which_are_labelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(write, "TEST", 1)
-    folders = [write.write_phantoms(tmp_path / str(seed), seed) for seed in (0, 1)]
-    labelled = [{path.name for path in (each.data / "labels").iterdir()} for each in folders]
-    assert labelled[0] != labelled[1]
-    assert all(len(names) == write.LABELLED + write.VALIDATION for names in labelled)
-    first, second = (each.data / "images" / "phantom_000.nii.gz" for each in folders)
-    assert first.read_bytes() != second.read_bytes()
-    # What is shown is the truth, the same that the upper bound learns from.
-    for name in labelled[0]:
-        shown = read_label(folders[0].data / "labels" / name)
-        assert (shown.array == read_label(folders[0].all_labels / name).array).all()
 
 
 @pytest.mark.slow
