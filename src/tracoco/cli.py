@@ -72,7 +72,8 @@ def demo(
         return
     _print(comparison_table(result.rows))
     for name, path in result.paths.items():
-        print(f"{name:12} {path}")
+        print(f"{name:24}{path}")
+    print(f"{'time':24}{result.seconds:.0f} s")
 
 
 @app.command()
@@ -117,10 +118,11 @@ def prepare(project: ProjectFolder) -> None:
     from tracoco.project.prepare import prepare as fill_store
 
     opened = Project(project)
-    with counted("preparing", len(opened.load_splits().ids), _console()) as on_case:
+    splits = opened.load_splits()
+    with counted("preparing", len(splits.ids), _console()) as on_case:
         count = fill_store(opened, on_case)
     print(f"{count} cases in {opened.store_root}")
-    _next(f"tracoco train {project}")
+    _next(f"tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
 
 
 @app.command()
