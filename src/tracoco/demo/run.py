@@ -42,7 +42,7 @@ def run_demo(out: Path, seed: int, device: str, console: Console | None) -> Demo
     began = time.monotonic()
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out} already exists; choose another --out, or delete it")
-    phantoms = write_phantoms(out, seed)
+    phantoms = write_phantoms(out, seed, console)
     few = _project(phantoms.data, out / "project", None, seed, console)
     every = _project(phantoms.data, out / "project_all_labels", phantoms.all_labels, seed, console)
     bound = "supervised, all labels"

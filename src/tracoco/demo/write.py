@@ -5,7 +5,9 @@ from pathlib import Path
 
 import nibabel as nib
 import numpy as np
+from rich.console import Console
 
+from tracoco.console import counted
 from tracoco.demo.phantom import SPACING_MM, make_phantom
 from tracoco.files import atomic_path
 
@@ -24,22 +26,24 @@ class DemoData:
     test_labels: Path
 
 
-def write_phantoms(root: Path, seed: int) -> DemoData:
+def write_phantoms(root: Path, seed: int, console: Console | None = None) -> DemoData:
     """Write the scans of one seed; which of them have a label is drawn with it too."""
     folders = DemoData(
         root / "scans", root / "hidden_labels", root / "test" / "images", root / "test" / "labels"
     )
     training = LABELLED + VALIDATION + UNLABELLED
     shown = np.random.default_rng([seed, training]).permutation(training)[: LABELLED + VALIDATION]
-    for index in range(training + TEST):
-        phantom = make_phantom(seed, index)
-        name = f"phantom_{index:03d}.nii.gz"
-        test = index >= training
-        images = folders.test_images if test else folders.data / "images"
-        _write(images / name, phantom.image)
-        _write((folders.test_labels if test else folders.all_labels) / name, phantom.label)
-        if index in shown:
-            _write(folders.data / "labels" / name, phantom.label)
+    with counted("drawing phantoms", training + TEST, console) as on_phantom:
+        for index in range(training + TEST):
+            phantom = make_phantom(seed, index)
+            name = f"phantom_{index:03d}.nii.gz"
+            test = index >= training
+            images = folders.test_images if test else folders.data / "images"
+            _write(images / name, phantom.image)
+            _write((folders.test_labels if test else folders.all_labels) / name, phantom.label)
+            if index in shown:
+                _write(folders.data / "labels" / name, phantom.label)
+            on_phantom(name)
     return folders
 
 
