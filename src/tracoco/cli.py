@@ -1,18 +1,15 @@
 """The `tracoco` command: read the arguments, call one function, print one result."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from tracoco import __version__
+from tracoco.console import counted, print_json, print_table, progress_console
 from tracoco.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # Torch takes seconds to import, so each command imports what it needs when it runs.
 
@@ -66,11 +63,11 @@ def demo(
     from tracoco.demo.run import run_demo
     from tracoco.report.tables import comparison_table
 
-    result = run_demo(out, seed, device, None if as_json else _console())
+    result = run_demo(out, seed, device, None if as_json else progress_console())
     if as_json:
-        _print_json(result.to_json())
+        print_json(result.to_json())
         return
-    _print(comparison_table(result.rows))
+    print_table(comparison_table(result.rows))
     for name, path in result.paths.items():
         print(f"{name:24}{path}")
     print(f"{'time':24}{result.seconds:.0f} s")
@@ -104,7 +101,7 @@ def init(
         f"{len(splits.validation)} validation, {len(splits.test)} test cases"
     )
     print(f"crops of {' x '.join(map(str, plan.crop))} voxels; edit {project.plan_file} to change")
-    _next(f"tracoco prepare {out}")
+    print(f"next: tracoco prepare {out}")
 
 
 @app.command()
@@ -113,16 +110,15 @@ def prepare(project: ProjectFolder) -> None:
 
     Example: tracoco prepare heart
     """
-    from tracoco.console import counted
     from tracoco.project.folder import Project
     from tracoco.project.prepare import prepare as fill_store
 
     opened = Project(project)
     splits = opened.load_splits()
-    with counted("preparing", len(splits.ids), _console()) as on_case:
+    with counted("preparing", len(splits.ids), progress_console()) as on_case:
         count = fill_store(opened, on_case)
     print(f"{count} cases in {opened.store_root}")
-    _next(f"tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
+    print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
 
 
 @app.command()
@@ -157,13 +153,15 @@ def train(
     config = load_config(preset, [*changes, *(overrides or [])])
     opened = Project(project)
     folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
-    result = train_run(opened, config, folder, resume=resume, device=device, console=_console())
+    result = train_run(
+        opened, config, folder, resume=resume, device=device, console=progress_console()
+    )
     if result.leads and result.signal:
         print(f"stopped after step {result.steps} of {config.training.steps}; saved in {folder}")
         print("go on with the same command and --resume")
     elif result.leads:
         print(f"trained {result.steps} steps: {folder}")
-        _next(f"tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
+        print(f"next: tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
     if result.signal:
         raise typer.Exit(128 + result.signal)
 
@@ -183,10 +181,10 @@ def predict(
     from tracoco.inference.predictions import predict_scans
 
     cases = predict_scans(
-        run, source, out, checkpoint=checkpoint, device=device, console=_console()
+        run, source, out, checkpoint=checkpoint, device=device, console=progress_console()
     )
     print(f"{len(cases)} predictions in {out}")
-    _next(f"tracoco evaluate {out} TRUTH")
+    print(f"next: tracoco evaluate {out} TRUTH")
 
 
 @app.command()
@@ -209,9 +207,9 @@ def evaluate(
 
     result = evaluate_predictions(prediction, truth, Protocol(units=units, empty=empty))
     if as_json:
-        _print_json(result)
+        print_json(result)
     else:
-        _print(score_table(result))
+        print_table(score_table(result))
 
 
 @app.command()
@@ -246,9 +244,9 @@ def compare(
 
     rows = compare_runs(runs)
     if as_json:
-        _print_json({"rows": [asdict(row) for row in rows]})
+        print_json({"rows": [asdict(row) for row in rows]})
     else:
-        _print(comparison_table(rows))
+        print_table(comparison_table(rows))
 
 
 @app.command()
@@ -258,7 +256,7 @@ def methods(as_json: AsJson = False) -> None:
 
     rows = [{"method": name, "year": row.year, "idea": row.idea} for name, row in METHODS.items()]
     if as_json:
-        _print_json({"rows": rows})
+        print_json({"rows": rows})
         return
     for row in rows:
         print(f"{row['method']:12} {row['year']}  {row['idea']}")
@@ -274,7 +272,7 @@ def presets(
 
     names = [name] if name else preset_names()
     if as_json:
-        _print_json({"rows": [{"preset": each, "settings": read_preset(each)} for each in names]})
+        print_json({"rows": [{"preset": each, "settings": read_preset(each)} for each in names]})
     elif name:
         print(preset_text(name), end="")
     else:
@@ -297,24 +295,3 @@ def main() -> NoReturn:
 
 def _complain(problem: str) -> None:
     print(f"{' '.join(['tracoco', *sys.argv[1:2]])}: {problem}", file=sys.stderr)
-
-
-def _print(renderable: object) -> None:
-    from rich.console import Console
-
-    Console().print(renderable)
-
-
-def _next(command: str) -> None:
-    """Tell what to do now."""
-    print(f"next: {command}")
-
-
-def _console() -> "Console":
-    from tracoco.console import progress_console
-
-    return progress_console()
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))

@@ -1,12 +1,15 @@
 """Speaking to a person: progress on standard error, results alone on standard output."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 QUIET_SECONDS = 2.0
 
@@ -19,6 +22,16 @@ def progress_console() -> Console:
 def say(line: str) -> None:
     """Print one plain line where progress goes."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is what this module is for
+
+
+def print_table(table: Table) -> None:
+    """Print a result for a person."""
+    Console().print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print a result for a program: one object and nothing else."""
+    print(json.dumps(value, indent=2))  # noqa: T201 - it is what this module is for
 
 
 @contextmanager
