@@ -31,6 +31,18 @@ def test_rewinding_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> Non
     assert [entry["step"] for entry in read_log(path)] == [0, 1, 2, 3]
 
 
+def test_tensorboard_gets_every_figure_where_it_is_installed(tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    log = RunLog(tmp_path, 0)
+    for step in range(3):
+        log.write(record(step) | {"health": {"agreement": 0.5}})
+    log.close()
+    board = events.EventAccumulator(str(tmp_path / "tensorboard"))
+    board.Reload()
+    assert set(board.Tags()["scalars"]) == {"loss", "terms/supervised", "health/agreement"}
+    assert [event.step for event in board.Scalars("loss")] == [0, 1, 2]
+
+
 def test_no_log_yet_is_an_empty_one(tmp_path: Path) -> None:
     assert read_log(tmp_path / "log.jsonl") == []
     assert rewind_log(tmp_path / "log.jsonl", 0) == []
