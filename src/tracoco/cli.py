@@ -169,12 +169,14 @@ def train(
 @app.command()
 def predict(
     run: RunArgument,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A scan or a folder of scans.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
     checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
     device: Device = "auto",
 ) -> None:
     """Segment scans, each on its own grid.
+
+    A project in place of IN stands for its test cases.
 
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels
     """
@@ -190,14 +192,15 @@ def predict(
 @app.command()
 def evaluate(
     prediction: Annotated[Path, typer.Argument(metavar="PRED", help="A label file or folder.")],
-    truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="The true labels.")],
+    truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="File, folder, or project.")],
     units: Annotated[Units, typer.Option(help="Of distances.")] = "mm",
     empty: Annotated[Empty, typer.Option(help="Empty masks: counted as missed, or 0.")] = "missed",
     as_json: AsJson = False,
 ) -> None:
     """Score predictions against the truth.
 
-    The scores stay beside the predictions, as scores.json.
+    The scores stay beside the predictions, as scores.json. A project in place of TRUTH stands
+    for its test cases.
 
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from samples import write_scan
+from samples import write_balls, write_scan
 
 from tracoco.errors import UserError
+from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.inference.predictions import planned_predictions, predict_scans
-from tracoco.project.folder import Project
+from tracoco.project.folder import Project, init_project
 
 
 def test_what_goes_where(tmp_path: Path) -> None:
@@ -84,3 +85,16 @@ def test_all_bad_scans_are_named_before_the_first_is_predicted(run: Path, tmp_pa
         predict_scans(run, tmp_path / "in", tmp_path / "out", device="cpu")
     assert all(name in str(caught.value) for name in ("b.nii.gz", "c.nii.gz"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_project_stands_for_its_test_cases(run: Path, tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=4, unlabelled=1)
+    kept = init_project(data, tmp_path / "kept", test=2)
+    predict_scans(run, kept.root, tmp_path / "out", device="cpu")
+    predicted = {path.name.removesuffix(".nii.gz") for path in (tmp_path / "out").glob("*.nii.gz")}
+    assert predicted == set(kept.load_splits().test)
+    result = evaluate_predictions(tmp_path / "out", kept.root)
+    assert {row["case"] for row in result["rows"]} == predicted
+    none = init_project(data, tmp_path / "none")
+    with pytest.raises(UserError, match="has no test cases"):
+        predict_scans(run, none.root, tmp_path / "other", device="cpu")

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracoco.errors import UserError
-from tracoco.scans.reader import is_scan, scan_stem
+from tracoco.project.folder import Project
+from tracoco.scans.reader import scan_stem, scans_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,10 @@ class Pair:
 
 
 def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
-    """Two files make one pair; two folders are paired by stem. Also what keeps files unpaired."""
+    """Two files make one pair; two folders are paired by stem. Also what keeps files unpaired.
+
+    A project as truth stands for the labels of its test cases.
+    """
     for path in (prediction, truth):
         if not path.exists():
             raise UserError(f"{path} does not exist")
@@ -28,7 +32,11 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
     if prediction.is_file():
         return [Pair(scan_stem(truth), prediction, truth)], []
     problems: list[str] = []
-    predictions, truths = (_by_stem(folder, problems) for folder in (prediction, truth))
+    predictions = _by_stem(prediction, problems)
+    if Project(truth).exists:
+        truths = {case.id: case.label for case in Project(truth).test_cases() if case.label}
+    else:
+        truths = _by_stem(truth, problems)
     for stem in sorted(predictions.keys() ^ truths.keys()):
         problems.append(
             f"{predictions[stem]} has no truth: {truth} has no '{stem}'; add it, or move it away"
@@ -41,10 +49,7 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
 
 def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
-        # A hidden file is another program's: half-written, or a Mac's notes on its namesake.
-        if path.name.startswith(".") or not is_scan(path):
-            continue
+    for path in scans_in(folder):
         first = found.setdefault(scan_stem(path), path)
         if first != path:
             problems.append(f"{first} and {path.name} are both '{scan_stem(path)}'; keep one")

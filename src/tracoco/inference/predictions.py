@@ -10,9 +10,10 @@ from tracoco.console import counted
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
 from tracoco.inference.predictor import Predictor
+from tracoco.project.folder import Project
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
-from tracoco.scans.reader import is_scan, read_grid, scan_stem
+from tracoco.scans.reader import is_scan, read_grid, scan_stem, scans_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +26,33 @@ class PredictedCase:
 
 
 def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
-    """Which file each scan's labels go to; `out` is a file only where `source` is one."""
+    """Which file each scan's labels go to.
+
+    Args:
+        source: a scan, a folder of scans, or a project, which stands for its test cases.
+        out: a folder; a file only where `source` is one.
+    """
     if source.is_file():
         target = out if is_scan(out) else out / f"{scan_stem(source)}.nii.gz"
         return [PredictedCase(scan_stem(target), source.absolute(), target.absolute())]
     if not source.is_dir():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
-    # A dot in front marks what a file browser left there, e.g. ._scan.nii.gz.
-    visible = (path for path in source.iterdir() if not path.name.startswith("."))
-    scans = sorted(path for path in visible if is_scan(path))
+    if Project(source).exists:
+        return _planned(out, {case.id: case.image for case in Project(source).test_cases()})
+    scans = scans_in(source)
     if not scans:
         raise UserError(f"{source} holds no scans; give a folder of .nii or .nii.gz files")
     stems = [scan_stem(path) for path in scans]
     twice = sorted({stem for stem in stems if stems.count(stem) > 1})
     if twice:
         raise UserError(f"{source} holds two scans of the name {', '.join(twice)}; rename one")
+    return _planned(out, dict(zip(stems, scans, strict=True)))
+
+
+def _planned(out: Path, images: dict[str, Path]) -> list[PredictedCase]:
     return [
-        PredictedCase(stem, path.absolute(), (out / f"{stem}.nii.gz").absolute())
-        for stem, path in zip(stems, scans, strict=True)
+        PredictedCase(case, image.absolute(), (out / f"{case}.nii.gz").absolute())
+        for case, image in images.items()
     ]
 
 

@@ -11,7 +11,7 @@ from tracoco.config import Settings, checked
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
 from tracoco.project.problems import collected
-from tracoco.scans.reader import SUFFIXES, is_scan, scan_stem
+from tracoco.scans.reader import SUFFIXES, scan_stem, scans_in
 
 IMAGE_FOLDERS = ("images", "imagesTr")
 LABEL_FOLDERS = ("labels", "labelsTr")
@@ -105,11 +105,9 @@ def _choose_folder(data: Path, names: tuple[str, ...]) -> Path:
 def _scans_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give the one that holds the label maps")
-    # A dot in front marks what a file browser left there, e.g. ._scan.nii.gz.
-    files = sorted(f.absolute() for f in folder.iterdir() if not f.name.startswith("."))
-    scans = [file for file in files if is_scan(file)]
+    scans = [file.absolute() for file in scans_in(folder)]
     if not scans:
-        found = ", ".join(file.name for file in files[:5]) or "nothing"
+        found = ", ".join(sorted(file.name for file in folder.iterdir())[:5]) or "nothing"
         raise UserError(
             f"{folder} holds no scan ({', '.join(SUFFIXES)}); it holds {found}. Put some there"
         )

@@ -47,6 +47,18 @@ class Project:
         """One folder a training run."""
         return self.root / "runs"
 
+    @property
+    def exists(self) -> bool:
+        """Whether the folder is a project."""
+        return self.cases_file.is_file()
+
+    def test_cases(self) -> list[Case]:
+        """The cases that are kept for the end; an error if there are none."""
+        kept = set(self.load_splits().test)
+        if not kept:
+            raise UserError(f"{self.root} has no test cases; `tracoco init --test N` keeps some")
+        return [case for case in self.load_cases() if case.id in kept]
+
     def load_cases(self) -> list[Case]:
         """All cases, sorted by id."""
         self._check()
@@ -65,7 +77,7 @@ class Project:
         return read_plan(self.plan_file)
 
     def _check(self) -> None:
-        if not self.cases_file.is_file():
+        if not self.exists:
             raise UserError(
                 f"{self.root} is not a project folder: it has no cases.json. "
                 f"Make one with `tracoco init DATA --out {self.root}`"

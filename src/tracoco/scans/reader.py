@@ -39,6 +39,11 @@ def is_scan(path: Path) -> bool:
     return _match(path) is not None
 
 
+def scans_in(folder: Path) -> list[Path]:
+    """The scans of a folder, sorted; a hidden file, e.g. ._scan.nii.gz, is another program's."""
+    return sorted(f for f in folder.iterdir() if is_scan(f) and not f.name.startswith("."))
+
+
 def scan_stem(path: Path) -> str:
     """The file's name without the suffix of its format: `a.nii.gz` gives `a`."""
     _, suffix = _known(path)
