@@ -42,13 +42,18 @@ def steps_logged(out: Path) -> list[int]:
 
 
 def start_and_signal(arguments: list[str], out: Path, number: int, after: int) -> int:
-    """Start a run, send it a signal once it has logged `after` steps, and wait for its end."""
-    process = subprocess.Popen(arguments, env=environment(), stderr=subprocess.DEVNULL)
+    """Start a run, signal it and its workers once it has logged `after` steps, wait for its end.
+
+    A terminal's Ctrl-C and a scheduler's stop also reach the whole group of processes.
+    """
+    process = subprocess.Popen(
+        arguments, env=environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    )
     deadline = time.monotonic() + 120
     while len(steps_logged(out)) < after and process.poll() is None:
         assert time.monotonic() < deadline, "the run does not get going"
         time.sleep(0.005)
-    process.send_signal(number)
+    os.killpg(process.pid, number)
     return process.wait(timeout=60)
 
 
@@ -94,12 +99,12 @@ def test_killed_at_a_random_step_and_resumed_the_weights_are_bitwise_equal(
     assert_same_run(out, whole)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 0), (signal.SIGINT, 2)])
 def test_asked_to_stop_it_finishes_the_step_saves_and_says_so(
-    project: Project, whole: Path, tmp_path: Path, number: int
+    project: Project, whole: Path, tmp_path: Path, number: int, workers: int
 ) -> None:
     out = tmp_path / "run"
-    assert start_and_signal(command(project, out, 0), out, number, after=2) == 128 + number
+    assert start_and_signal(command(project, out, workers), out, number, after=2) == 128 + number
     done = torch.load(out / "last.pt", weights_only=True)["step"]
     assert steps_logged(out) == list(range(done))
     assert 2 <= done < STEPS
