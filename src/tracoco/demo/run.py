@@ -49,7 +49,7 @@ def run_demo(out: Path, seed: int, device: str, console: Console | None) -> Demo
     runs = {
         "supervised": (few, few.runs_root / "supervised", "supervised"),
         "tracoco": (few, few.runs_root / "tracoco", "tracoco"),
-        bound: (every, every.runs_root / "supervised_all_labels", "supervised"),
+        bound: (every, every.runs_root / "all_labels", "supervised"),
     }
     paths = {"scans": phantoms.data, "project": few.root}
     for title, (project, run, method) in runs.items():
