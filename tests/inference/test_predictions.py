@@ -8,6 +8,7 @@ from samples import write_balls, write_scan
 from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.inference.predictions import planned_predictions, predict_scans
+from tracoco.inference.predictor import Prediction
 from tracoco.project.folder import Project, init_project
 
 
@@ -98,3 +99,48 @@ def test_a_project_stands_for_its_test_cases(run: Path, tmp_path: Path) -> None:
     none = init_project(data, tmp_path / "none")
     with pytest.raises(UserError, match="has no test cases"):
         predict_scans(run, none.root, tmp_path / "other", device="cpu")
+
+
+def test_an_interrupted_prediction_can_be_made_again(
+    run: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Prediction.write
+    done: list[Path] = []
+
+    def interrupted(prediction: Prediction, path: Path) -> None:
+        if done:
+            raise KeyboardInterrupt
+        done.append(path)
+        write(prediction, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Prediction, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            predict_scans(run, images(project), tmp_path / "out", device="cpu")
+    assert len(list((tmp_path / "out").glob("*.nii.gz"))) == 1
+    assert len(predict_scans(run, images(project), tmp_path / "out", device="cpu")) == 8
+
+
+def test_predictions_of_two_runs_do_not_mix(run: Path, project: Project, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for name in ("case000", "case001"):
+        predict_scans(run, images(project) / f"{name}.nii.gz", out, device="cpu")
+    single = images(project) / "case000.nii.gz"
+    with pytest.raises(UserError, match=r"case001\.nii\.gz is a prediction of"):
+        predict_scans(run, single, out, checkpoint="best", device="cpu")
+    (out / "case001.nii.gz").unlink()
+    predict_scans(run, single, out, checkpoint="best", device="cpu")
+
+
+def test_new_predictions_do_not_keep_old_scores(
+    run: Path, project: Project, tmp_path: Path
+) -> None:
+    out, labels = tmp_path / "out", images(project).parent / "labels"
+    single = images(project) / "case000.nii.gz"
+    truth = tmp_path / "truth"
+    truth.mkdir()
+    (truth / "case000.nii.gz").write_bytes((labels / "case000.nii.gz").read_bytes())
+    predict_scans(run, single, out, device="cpu")
+    evaluate_predictions(out, truth)
+    predict_scans(run, single, out, device="cpu")
+    assert not (out / "scores.json").exists()

@@ -69,14 +69,17 @@ def predict_scans(
     cases = planned_predictions(source, out)
     note_file = cases[0].prediction.parent / "predictions.json"
     before = read_json(note_file) if note_file.exists() else {"rows": []}
+    origin = {"run": str(run.absolute()), "checkpoint": checkpoint}
     predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
-    raise_all([*_overwritten(cases, before), *_unlike(cases, predictor)])
+    problems = [*_overwritten(cases, before), *_mixed(cases, origin, before)]
+    raise_all([*problems, *_unlike(cases, predictor)])
+    # The note comes first, so that what an interrupted prediction leaves is known to be ours.
+    write_json(note_file, _note(cases, predictor, origin, before))
+    note_file.with_name("scores.json").unlink(missing_ok=True)  # they were of other predictions
     with counted("predicting", len(cases), console) as on_case:
         for case in cases:
             predictor(case.image).write(case.prediction)
             on_case(case.case)
-    origin = {"run": str(run.absolute()), "checkpoint": checkpoint}
-    write_json(note_file, _note(cases, predictor, origin, before))
     return cases
 
 
@@ -87,6 +90,18 @@ def _overwritten(cases: list[PredictedCase], before: dict[str, Any]) -> list[str
         f"{case.prediction} exists and is no prediction of tracoco; choose another OUT"
         for case in cases
         if case.prediction.exists() and str(case.prediction) not in ours
+    ]
+
+
+def _mixed(cases: list[PredictedCase], origin: dict[str, str], before: dict[str, Any]) -> list[str]:
+    """Predictions of another run that would stay: scored together, they would pass for one."""
+    if origin.items() <= before.items():
+        return []
+    replaced = {str(case.prediction) for case in cases}
+    return [
+        f"{row['prediction']} is a prediction of {before['run']}; choose another OUT"
+        for row in before["rows"]
+        if row["prediction"] not in replaced and Path(row["prediction"]).exists()
     ]
 
 
