@@ -262,7 +262,7 @@ def methods(as_json: AsJson = False) -> None:
         print_json({"rows": rows})
         return
     for row in rows:
-        print(f"{row['method']:12} {row['year']}  {row['idea']}")
+        print(f"{row['method']:12} {row['year'] or '':4}  {row['idea']}")
 
 
 @app.command()

@@ -178,3 +178,41 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
     assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]
     assert listener.lines == ["step 99: the pseudo-labels have collapsed to background"]
     assert log[-1]["health"]["share/0"] == 1.0
+
+
+def test_a_group_of_parameters_can_have_a_rate_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = make_method("supervised")
+    groups = [{"params": list(method.parameters()), "rate_factor": 0.1}]
+    monkeypatch.setattr(method, "parameter_groups", lambda: groups)
+    made = Trainer(method, settings(lr=0.05), tmp_path, ALONE, identity={})
+    made.fit(some_batches(0, 1), None, StopRequest())
+    assert made.optimizer.param_groups[0]["lr"] == pytest.approx(0.005)
+
+
+def test_a_method_is_called_before_and_after_the_optimizer_moves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer(tmp_path)
+    weight = next(made.method.parameters())
+    seen: list[tuple[str, int, torch.Tensor]] = []
+
+    def before(_: Batch, step: int) -> None:
+        seen.append(("before", step, weight.detach().clone()))
+
+    def after(step: int) -> None:
+        seen.append(("after", step, weight.detach().clone()))
+
+    monkeypatch.setattr(made.method, "before_step", before)
+    monkeypatch.setattr(made.method, "after_step", after)
+    made.fit(some_batches(0, 2), None, StopRequest())
+    assert [(name, step) for name, step, _ in seen] == [
+        ("before", 0),
+        ("after", 0),
+        ("before", 1),
+        ("after", 1),
+    ]
+    values = [value for _, _, value in seen]
+    assert not torch.equal(values[0], values[1])
+    assert torch.equal(values[1], values[2])

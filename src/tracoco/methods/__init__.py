@@ -21,7 +21,8 @@ class MethodRow:
 
     target: str
     """`module:Class`."""
-    year: int
+    year: int | None
+    """Of the publication; none for what is older than the field."""
     idea: str
     taught: tuple[str, ...]
     """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
@@ -30,7 +31,7 @@ class MethodRow:
 METHODS = {
     "supervised": MethodRow(
         target="tracoco.methods.supervised:Supervised",
-        year=2016,
+        year=None,
         idea="Learn from the labelled scans alone: the bound that the others must beat.",
         taught=(),
     ),
