@@ -13,7 +13,7 @@ The folders stand in the order in which data flows; each imports only those abov
     evaluation  overlap and surface distances of cases
     report      tables, curves, pictures, one HTML file
 
-`experiment.py` puts them together and reads top to bottom; `cli.py` is the command line.
+`experiment.py` puts them together and reads top to bottom; `cli` is the command line.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,0 +1,31 @@
+"""The `tracoco` command: read the arguments, call one function, print one result.
+
+Torch takes seconds to import, so each command imports what it needs when it runs.
+"""
+
+import sys
+from typing import NoReturn
+
+# In the order in which the help lists the commands.
+from tracoco.cli import start, runs, results, lists  # isort: skip
+from tracoco.cli.app import app
+from tracoco.errors import UserError
+
+__all__ = ["app", "lists", "main", "results", "runs", "start"]
+
+
+def main() -> NoReturn:
+    """Run one command: 0 when it did what was asked, 2 when the user has to change something."""
+    try:
+        app()
+    except UserError as error:
+        _complain(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _complain(f"{error.filename}: {error.strerror}; check the path and its permissions")
+    sys.exit(2)
+
+
+def _complain(problem: str) -> None:
+    print(f"{' '.join(['tracoco', *sys.argv[1:2]])}: {problem}", file=sys.stderr)

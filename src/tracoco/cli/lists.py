@@ -1,0 +1,39 @@
+"""`tracoco methods` and `presets`: what there is to choose from."""
+
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, app
+from tracoco.console import print_json
+
+
+@app.command()
+def methods(as_json: AsJson = False) -> None:
+    """List the methods."""
+    from tracoco.methods import METHODS
+
+    rows = [{"method": name, "year": row.year, "idea": row.idea} for name, row in METHODS.items()]
+    if as_json:
+        print_json({"rows": rows})
+        return
+    for row in rows:
+        print(f"{row['method']:12} {row['year'] or '':4}  {row['idea']}")
+
+
+@app.command()
+def presets(
+    name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the presets, or print one."""
+    from tracoco.config import preset_names, preset_text, read_preset
+
+    names = [name] if name else preset_names()
+    if as_json:
+        print_json({"rows": [{"preset": each, "settings": read_preset(each)} for each in names]})
+    elif name:
+        print(preset_text(name), end="")
+    else:
+        for each in names:
+            print(f"{each:12} {preset_text(each).splitlines()[0].removeprefix('# ')}")

@@ -1,0 +1,104 @@
+"""`tracoco train`, `predict` and `evaluate`: from a project to scores."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tracoco.cli.app import AsJson, Device, Overrides, ProjectFolder, RunArgument, app
+from tracoco.console import print_json, print_table, progress_console
+
+Units = Literal["mm", "voxel"]
+Empty = Literal["missed", "zero"]
+
+
+@app.command()
+def train(
+    project: ProjectFolder,
+    method: Annotated[str | None, typer.Option(help="See `tracoco methods`.")] = None,
+    preset: Annotated[str | None, typer.Option(help="See `tracoco presets`.")] = None,
+    overrides: Overrides = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Changes every random choice.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="PROJECT/runs/METHOD-seedN if not given.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+    ] = False,
+    device: Device = "auto",
+) -> None:
+    """Train a run.
+
+    Stop it with Ctrl-C and go on with --resume: nothing is lost.
+
+    Example: tracoco train heart --preset cpu --set training.steps=4000
+    """
+    from tracoco.config import load_config
+    from tracoco.experiment import train as train_run
+    from tracoco.project.folder import Project
+
+    changes = [f"method.name={method}"] if method else []
+    changes += [f"seed={seed}"] if seed is not None else []
+    config = load_config(preset, [*changes, *(overrides or [])])
+    opened = Project(project)
+    folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
+    result = train_run(
+        opened, config, folder, resume=resume, device=device, console=progress_console()
+    )
+    if result.leads and result.signal:
+        print(f"stopped after step {result.steps} of {config.training.steps}; saved in {folder}")
+        print("go on with the same command and --resume")
+    elif result.leads:
+        print(f"trained {result.steps} steps: {folder}")
+        print(f"next: tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
+    if result.signal:
+        raise typer.Exit(128 + result.signal)
+
+
+@app.command()
+def predict(
+    run: RunArgument,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
+    checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
+    device: Device = "auto",
+) -> None:
+    """Segment scans, each on its own grid.
+
+    A project in place of IN stands for its test cases.
+
+    Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels
+    """
+    from tracoco.inference.predictions import predict_scans
+
+    cases = predict_scans(
+        run, source, out, checkpoint=checkpoint, device=device, console=progress_console()
+    )
+    print(f"{len(cases)} predictions in {out}")
+    print(f"next: tracoco evaluate {out} TRUTH")
+
+
+@app.command()
+def evaluate(
+    prediction: Annotated[Path, typer.Argument(metavar="PRED", help="A label file or folder.")],
+    truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="File, folder, or project.")],
+    units: Annotated[Units, typer.Option(help="Of distances.")] = "mm",
+    empty: Annotated[Empty, typer.Option(help="Empty masks: counted as missed, or 0.")] = "missed",
+    as_json: AsJson = False,
+) -> None:
+    """Score predictions against the truth.
+
+    The scores stay beside the predictions, as scores.json. A project in place of TRUTH stands
+    for its test cases.
+
+    Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
+    """
+    from tracoco.evaluation.folders import evaluate_predictions
+    from tracoco.evaluation.scores import Protocol
+    from tracoco.report.tables import score_table
+
+    result = evaluate_predictions(prediction, truth, Protocol(units=units, empty=empty))
+    if as_json:
+        print_json(result)
+    else:
+        print_table(score_table(result))
