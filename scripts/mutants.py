@@ -23,6 +23,8 @@ class Mutant:
 
 CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
 WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/mixing.py", "methods/tracoco.py"
+COTRAINING, RELEASED = "methods/cotraining.py", "losses/as_released.py"
+CONSISTENCY = "losses/consistency.py"
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
@@ -48,20 +50,29 @@ MUTANTS = [
     Mutant("supervised: no cross-entropy", SUPERVISED, "cross_entropy(logits, label, inside) + ", ""),
     Mutant("Dice: background counts", SUPERVISED, "[1:].mean()", ".mean()"),
     Mutant("Dice: softmax along the wrong axis", SUPERVISED, "logits.softmax(dim=1)", "logits.softmax(dim=-1)"),
-    Mutant("Dice: wrong sign", SUPERVISED, "(1 - (2 * shared", "(1 + (2 * shared"),
+    Mutant("Dice: wrong sign", SUPERVISED, "1 - (2 * shared", "1 + (2 * shared"),
     Mutant("Dice: padding counts", SUPERVISED, "weight = inside.unsqueeze(1)", "weight = 1"),
     Mutant("log(1 - p): from the class itself", WEIGHTING, "if k != c", "if k == c"),
     Mutant("ramp: starts at its largest", WEIGHTING, "0.5 * (1 - math", "0.5 * (1 + math"),
+    Mutant("ramp: never ends", WEIGHTING, "min(step, length) / length", "step / length"),
     Mutant("mean: over all voxels", WEIGHTING, "mask.sum().clamp(min=1)", "mask.numel()"),
     Mutant("CutMix: box and rest exchanged", MIXING, "values[self.partner], values)", "values, values[self.partner])"),
     Mutant("CutMix: a crop is its own partner", MIXING, "torch.randint(1, count, ())", "torch.randint(0, 1, ())"),
-    Mutant("CutMix: pseudo-labels not mixed", TRACOCO, "[mix(peer) for peer in peers], mix(inside)", "peers, mix(inside)"),
-    Mutant("CutMix: crops not mixed", TRACOCO, "network, mix(crops))", "network, crops)"),
-    Mutant("TraCoCo: lambda not applied to CRC", TRACOCO, '"crc": weight * ', '"crc": '),
+    Mutant("CutMix: pseudo-labels not mixed", COTRAINING, "[mix(peer) for peer in peers], mix(inside)", "peers, mix(inside)"),
+    Mutant("CutMix: crops not mixed", COTRAINING, "self.logits(mix(crops))", "self.logits(crops)"),
+    Mutant("TraCoCo: lambda not applied to CRC", TRACOCO, "semi_supervised: weight * ", "semi_supervised: "),
     Mutant("TraCoCo: lambda not applied to KL", TRACOCO, "weight * self.config.consistency", "self.config.consistency"),
-    Mutant("TraCoCo: pseudo-labels in training mode", TRACOCO, "with evaluating(self.networks):", "with torch.no_grad():"),
+    Mutant("TraCoCo: pseudo-labels in training mode", COTRAINING, "with evaluating(self.networks):", "with torch.no_grad():"),
     Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
-    Mutant("TraCoCo: second network not supervised", TRACOCO, "for logits in first\n        ]", "for logits in first[:1]\n        ]"),
+    Mutant("TraCoCo: second network not supervised", COTRAINING, "for logits in first]", "for logits in first[:1]]"),
+    Mutant("MSE: peer not detached", CONSISTENCY, "softmax(dim=1) - peer.detach()", "softmax(dim=1) - peer"),
+    Mutant("MSE: difference along the wrong axis", CONSISTENCY, "logits.softmax(dim=1) - peer", "logits.softmax(dim=-1) - peer"),
+    Mutant("KL of peers: wrong way round", CONSISTENCY, "F.kl_div(logits.log_softmax(dim=1), peer.detach(), reduction=\"none\")", "F.kl_div(peer.detach().log(), logits.softmax(dim=1), reduction=\"none\")"),
+    Mutant("as released: KL over classes", RELEASED, "log_softmax(dim=1)\n        other", "log_softmax(dim=0)\n        other"),
+    Mutant("as released: KL not clamped", RELEASED, "return logits.clamp(SMALLEST, 1.0)", "return logits"),
+    Mutant("as released: paper's negative weight", RELEASED, "least * terms", "(1 - least) * terms"),
+    Mutant("as released: bits inverted as meant", RELEASED, "~one_hot * ", "(one_hot - 1) * "),
+    Mutant("as released: mean over all voxels", RELEASED, "inside & (confidence >= likely)", "inside"),
 ]  # fmt: skip
 
 

@@ -44,20 +44,26 @@ def write_balls(root: Path, *, labelled: int, unlabelled: int) -> Path:
 
 
 def make_project(
-    root: Path, *, labelled: int = 4, unlabelled: int = 4, validation: int = 1
+    root: Path, *, labelled: int = 4, unlabelled: int = 4, validation: int = 1, test: int = 0
 ) -> Project:
     data = write_balls(root / "data", labelled=labelled, unlabelled=unlabelled)
-    project = init_project(data, root / "project", validation=validation)
+    project = init_project(data, root / "project", validation=validation, test=test)
     prepare(project)
     return project
 
 
 def make_batch(
-    dimensions: int = 3, classes: int = 2, *, labelled: int = 2, unlabelled: int = 2, seed: int = 0
+    dimensions: int = 3,
+    classes: int = 2,
+    *,
+    labelled: int = 2,
+    unlabelled: int = 2,
+    seed: int = 0,
+    size: tuple[int, ...] = (16, 16, 16),
 ) -> Batch:
     """Random crops with places that overlap; no files needed."""
     random = torch.Generator().manual_seed(seed)
-    size = (16, 16, 16)[:dimensions]
+    size = size[:dimensions]
     count = labelled + unlabelled
 
     def crops(shift: int) -> Crops:

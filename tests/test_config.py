@@ -4,13 +4,11 @@ from tracoco.config import (
     Config,
     checked,
     did_you_mean,
-    load_config,
     parse_config,
-    preset_names,
-    preset_text,
 )
 from tracoco.errors import UserError
 from tracoco.methods import method_class
+from tracoco.presets import load_config, preset_names, preset_text
 
 
 def test_overrides_win_over_the_preset_and_the_preset_over_the_defaults() -> None:

@@ -9,6 +9,7 @@ from samples import make_batch, make_method
 
 from tracoco.data.batches import Batch
 from tracoco.methods import METHODS
+from tracoco.methods.method import Method
 
 PAST_THE_RAMP = 1000
 
@@ -23,6 +24,13 @@ def without_labelled_voxels(batch: Batch) -> Batch:
     return replace(batch, first=crops[0], second=crops[1])
 
 
+def sharpen(method: Method) -> None:
+    with torch.no_grad():
+        for name, parameter in method.named_parameters():
+            if name.endswith("head.weight"):
+                parameter.mul_(20)
+
+
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize("name", METHODS)
@@ -30,6 +38,7 @@ def test_unlabelled_crops_teach_the_modules_that_the_row_names_and_no_others(
     name: str, dimensions: int, classes: int
 ) -> None:
     method = make_method(name, dimensions, classes)
+    sharpen(method)  # some methods teach only where a network is sure, and fresh ones are not
     taught = METHODS[name].taught
     batch = make_batch(dimensions, classes)
     terms = method(without_labelled_voxels(batch), PAST_THE_RAMP)
@@ -116,7 +125,7 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
     batch = make_batch()
     batch = replace(batch, labels=(batch.first.values[:2, 0] > 0.5).long())
     losses = []
-    for _ in range(15):
+    for _ in range(30):
         torch.manual_seed(1)
         loss = method(batch, 0)["supervised"]
         losses.append(loss.item())

@@ -1,15 +1,14 @@
-"""Settings of a run: typed and checked, from a preset and `--set`, kept in the run folder."""
+"""Settings of a run: typed, checked, and kept in the run folder."""
 
 import difflib
 from collections.abc import Iterable, Sequence
-from importlib import resources
 from typing import Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from tracoco.errors import UserError
 
+Translation = Literal["random", "half", "quarter", "none", "low"]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -24,13 +23,29 @@ class DataConfig(Settings):
 
     labelled_batch: PositiveInt = 2
     unlabelled_batch: NonNegativeInt = 2
+    labelled: PositiveInt | None = None
+    """Keep the labels of only so many labelled cases, the first of the split, and take the others
+    as unlabelled: a simulation of having fewer labels. All if not given."""
+    reuse_labelled: bool = False
+    """Draw unlabelled crops from the labelled cases too, without their labels. For methods that
+    need unlabelled crops where every case has a label."""
     crop: tuple[PositiveInt, ...] | None = None
     """Voxels per axis; the plan's crop if not given."""
+    translation: Translation = "random"
+    """How far the second crop of a pair lies from the first, along each axis.
+
+    random: anywhere within half a crop, but not in the same place.
+    half, quarter: so far that this share of the crop is left in common, or as far as there is room.
+    none: in the same place.
+    low: between the volume's low end and the first crop, as the paper's release draws it.
+    """
     flips: bool = True
     turns: bool = True
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)
     """Intensities are multiplied by a factor in [1 - brightness, 1 + brightness]."""
+    strong: bool = False
+    """Change the contrast by up to half and blur every other pair, on top of the brightness."""
     foreground: float = Field(default=1 / 3, ge=0.0, le=1.0)
     """Share of the labelled crops that are placed over a foreground voxel."""
     workers: NonNegativeInt = 1
@@ -43,6 +58,8 @@ class NetworkConfig(Settings):
     name: str = "light-unet"
     filters: PositiveInt = 16
     """Channels of the finest level; each level below doubles them."""
+    options: dict[str, Any] = {}
+    """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
 
 
 class OptimizerConfig(Settings):
@@ -62,6 +79,9 @@ class TrainingConfig(Settings):
     steps: PositiveInt = 2000
     save_every: PositiveInt = 200
     validate_every: PositiveInt = 200
+    select_on: Literal["validation", "test"] = "validation"
+    """Cases that choose `best`. With test cases the result is no estimate of anything, as in much
+    of the literature; every table and report of such a run says so."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     compile: bool = False
 
@@ -71,6 +91,8 @@ class InferenceConfig(Settings):
 
     overlap: tuple[float, ...] | float = 0.5
     """Share of a window that its neighbour covers too, for all axes or one value each."""
+    stride: tuple[PositiveInt, ...] | None = None
+    """Voxels from a window to the next along each axis, in place of `overlap`."""
     weights: Literal["gaussian", "uniform"] = "gaussian"
     batch: PositiveInt = 2
 
@@ -100,14 +122,6 @@ class Config(Settings):
     inference: InferenceConfig = InferenceConfig()
 
 
-def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
-    """Defaults, then the preset, then each `KEY=VALUE` of `overrides`."""
-    values = read_preset(preset) if preset else {}
-    for override in overrides:
-        _apply_override(values, override)
-    return parse_config(values, preset or "settings")
-
-
 def parse_config(values: dict[str, Any], source: str) -> Config:
     """Check plain values read from `source` against the known settings."""
     return checked(Config, values, source)
@@ -126,46 +140,6 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     near = difflib.get_close_matches(word, known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
-
-
-def preset_names() -> list[str]:
-    """All shipped presets, sorted."""
-    folder = resources.files("tracoco") / "presets"
-    return sorted(
-        f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")
-    )
-
-
-def preset_text(name: str) -> str:
-    """A preset as it is shipped, with its comments."""
-    if name not in preset_names():
-        raise UserError(f"preset '{name}' does not exist; {did_you_mean(name, preset_names())}")
-    return (resources.files("tracoco") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
-
-
-def read_preset(name: str) -> dict[str, Any]:
-    """The values that a preset states."""
-    values: dict[str, Any] = yaml.safe_load(preset_text(name)) or {}
-    return values
-
-
-def _apply_override(values: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    if not (key and equals):
-        raise UserError(
-            f"--set '{override}' is not of the form KEY=VALUE, e.g. --set optimizer.lr=0.01"
-        )
-    *groups, name = key.split(".")
-    for group in groups:
-        inner = values.setdefault(group, {})
-        if not isinstance(inner, dict):
-            raise UserError(f"--set {override}: '{group}' is a value, not a group of settings")
-        values = inner
-    try:
-        values[name] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"--set {override}: cannot read the value ({reason})") from error
 
 
 def _explain(model: type[BaseModel], error: ValidationError, source: str) -> list[str]:

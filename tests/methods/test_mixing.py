@@ -4,8 +4,6 @@ import torch
 from tracoco.errors import UserError
 from tracoco.methods.mixing import Mix, check_partners, draw_mix
 
-CPU = torch.device("cpu")
-
 
 def test_the_box_comes_from_the_partner_and_the_rest_stays() -> None:
     mask = torch.tensor([[False, True, True], [True, False, False]])
@@ -29,7 +27,7 @@ def test_no_crop_is_its_own_partner_and_every_box_is_a_true_box(
 ) -> None:
     for seed in range(30):
         torch.manual_seed(seed)
-        mix = draw_mix(count, size, CPU)
+        mix = draw_mix(count, size)
         assert sorted(mix.partner.tolist()) == list(range(count))
         assert (mix.partner != torch.arange(count)).all()
         for mask in mix.mask:
@@ -43,7 +41,7 @@ def test_no_crop_is_its_own_partner_and_every_box_is_a_true_box(
 
 def test_boxes_hold_about_half_of_a_crop_and_differ_within_a_batch() -> None:
     torch.manual_seed(0)
-    mixes = [draw_mix(2, (16, 16, 16), CPU) for _ in range(200)]
+    mixes = [draw_mix(2, (16, 16, 16)) for _ in range(200)]
     shares = torch.stack([mix.mask.float().mean() for mix in mixes])
     assert shares.mean().item() == pytest.approx(0.5, abs=0.05)
     assert any(not torch.equal(mix.mask[0], mix.mask[1]) for mix in mixes)
@@ -51,4 +49,26 @@ def test_boxes_hold_about_half_of_a_crop_and_differ_within_a_batch() -> None:
 
 def test_one_unlabelled_crop_cannot_be_mixed() -> None:
     with pytest.raises(UserError, match=r"data\.unlabelled_batch to 2 or more, or method\.cutmix"):
-        check_partners(1)
+        check_partners(1, None, 3)
+
+
+@pytest.mark.parametrize("axes", [(), (3,), (0, 5)])
+def test_axes_that_crops_do_not_have_cannot_be_mixed(axes: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match=r"method\.cutmix_axes is .* the axes 0 to 2"):
+        check_partners(2, axes, 3)
+    check_partners(2, (0, 2), 3)
+
+
+def test_a_box_goes_through_the_axes_that_are_not_cut() -> None:
+    torch.manual_seed(0)
+    shares = []
+    for _ in range(100):
+        for mask in draw_mix(2, (16, 12, 8), axes=(0, 1)).mask:
+            places = mask.nonzero()
+            sides = (places.amax(dim=0) - places.amin(dim=0) + 1).tolist()
+            assert sides[2] == 8
+            assert sides[0] < 16
+            assert sides[1] < 12
+            shares.append(mask.float().mean())
+    # Half of the crop on average, whatever the number of axes.
+    assert torch.stack(shares).mean().item() == pytest.approx(0.5, abs=0.05)

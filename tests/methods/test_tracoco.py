@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -6,6 +7,8 @@ from samples import make_batch, make_method
 from torch import nn
 
 from tracoco.errors import UserError
+from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
+from tracoco.losses.crc import PeerLoss, crc_loss
 from tracoco.methods.tracoco import TraCoCo
 
 PAST_THE_RAMP = 1000
@@ -33,8 +36,61 @@ def test_lambda_is_zero_at_first_and_weights_all_but_the_supervised_term() -> No
 
 
 def test_the_ramp_is_a_third_of_the_run_unless_given() -> None:
-    assert make_method("tracoco", steps=900).rampup_steps == 300
-    assert make_method("tracoco", steps=900, rampup_steps=7).rampup_steps == 7
+    for settings, length in (({}, 300), ({"rampup_steps": 7}, 7)):
+        method = make_method("tracoco", steps=900, **settings)
+        assert isinstance(method, TraCoCo)
+        assert method.unsupervised_weight(length) == 1
+        assert method.unsupervised_weight(length - 1) < 1
+
+
+@pytest.mark.parametrize(
+    ("rampup", "half"), [("cosine", 0.5), ("sigmoid", 0.2865), ("linear", 0.5)]
+)
+def test_lambda_rises_as_the_settings_say(rampup: str, half: float) -> None:
+    method = make_method("tracoco", rampup=rampup, rampup_steps=100, unsupervised_weight=0.3)
+    assert isinstance(method, TraCoCo)
+    assert method.unsupervised_weight(50) == pytest.approx(0.3 * half, abs=1e-4)
+    assert method.unsupervised_weight(500) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("loss", ["crc", "ce", "kl", "mse"])
+def test_the_semi_supervised_loss_is_the_one_that_was_asked_for(loss: str) -> None:
+    method = make_method("tracoco", semi_supervised=loss, cutmix=False, noise=0.0).eval()
+    assert isinstance(method, TraCoCo)
+    batch = make_batch()
+    terms = method(batch, PAST_THE_RAMP)
+    assert set(terms) == {"supervised", loss, "translation", "entropy"}
+    crops, inside = batch.first.values[2:], batch.first.inside[2:]
+    logits = [network(crops) for network in method.networks]
+    peers = [own.softmax(dim=1) for own in logits]
+    rivals: dict[str, PeerLoss] = {
+        "crc": partial(crc_loss, likely=0.65, unlikely=0.1),
+        "ce": ce_loss,
+        "kl": kl_loss,
+        "mse": mse_loss,
+    }
+    expected = rivals[loss](logits[0], peers[1], inside) + rivals[loss](logits[1], peers[0], inside)
+    torch.testing.assert_close(terms[loss], expected)
+
+
+def test_without_translation_the_second_crops_are_not_looked_at() -> None:
+    method = make_method("tracoco", translation=False, rampup_steps=1)
+    batch = make_batch()
+    spoilt = replace(batch.second, values=torch.full_like(batch.second.values, torch.nan))
+    terms = method(replace(batch, second=spoilt), PAST_THE_RAMP)
+    assert set(terms) == {"supervised", "crc"}
+    assert all(term.isfinite() for term in terms.values())
+
+
+def test_cps_is_tracoco_with_cross_entropy_and_without_translation() -> None:
+    batch, outcomes = make_batch(), []
+    for method in (
+        make_method("cps", rampup_steps=1),
+        make_method("tracoco", rampup_steps=1, semi_supervised="ce", translation=False),
+    ):
+        torch.manual_seed(3)
+        outcomes.append({name: term.item() for name, term in method(batch, 5).items()})
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize("pseudo_labels", ["clean", "training"])
@@ -151,7 +207,15 @@ def test_health_of_pseudo_labels_by_hand() -> None:
     method._pseudo_labels = [first, second]
     health = method.health(batch)
     assert health == pytest.approx(
-        {"share/0": 0.875, "share/1": 0.125, "likely": 0.875, "unlikely": 0.25, "agreement": 0.75}
+        {
+            "share/0": 0.875,
+            "share/1": 0.125,
+            "likely": 0.875,
+            "unlikely": 0.25,
+            "agreement": 0.75,
+            # |.95 - .7| in 192 pixels and |.95 - .4| in 64.
+            "distance": 0.25 * 192 + 0.55 * 64,
+        }
     )
 
 

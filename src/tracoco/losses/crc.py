@@ -1,9 +1,14 @@
 """Confident regional cross-entropy (CRC): what one network learns from its peer."""
 
+from collections.abc import Callable
+
 import torch.nn.functional as F
 from torch import Tensor
 
 from tracoco.losses.weighting import log_complement, masked_mean
+
+PeerLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""From logits, the peer's probabilities and `inside` to one number."""
 
 
 def crc_loss(
@@ -44,12 +49,7 @@ def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
 
 
 def semi_supervised_loss(
-    logits: tuple[Tensor, Tensor],
-    peers: tuple[Tensor, Tensor],
-    inside: Tensor,
-    *,
-    likely: float,
-    unlikely: float,
+    logits: tuple[Tensor, Tensor], peers: tuple[Tensor, Tensor], inside: Tensor, loss: PeerLoss
 ) -> Tensor:
     """Each network learns from the other, Eq. (6); Eq. (10) where crops and peers are mixed.
 
@@ -57,11 +57,9 @@ def semi_supervised_loss(
         logits: the outputs of network 1 and network 2.
         peers: the probabilities of network 1 and network 2; each teaches the other network.
         inside: false where the crops are padding, [B, ...].
-        likely: see `crc_loss`.
-        unlikely: see `crc_loss`.
+        loss: what a network learns from its peer, `crc_loss` with its thresholds in the paper.
     """
     first, second = (
-        crc_loss(own, peer, inside, likely=likely, unlikely=unlikely)
-        for own, peer in zip(logits, reversed(peers), strict=True)
+        loss(own, peer, inside) for own, peer in zip(logits, reversed(peers), strict=True)
     )
     return first + second

@@ -23,7 +23,12 @@ def cross_entropy(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
 
 
 def dice_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
-    """1 - Dice of each foreground class over all crops together, then the mean of the classes.
+    """1 - Dice of each foreground class over all crops together, then the mean of the classes."""
+    return class_dice_losses(logits, label, inside)[1:].mean()
+
+
+def class_dice_losses(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    """1 - Dice of each class, background first, over all crops together.
 
     The denominators are squared sums, as in the linearised Dice loss that the paper cites.
     """
@@ -34,4 +39,4 @@ def dice_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
     target = F.one_hot(label, logits.shape[1]).movedim(-1, 1) * weight
     shared = (probability * target).sum(axes)
     total = (probability.square() + target).sum(axes)
-    return (1 - (2 * shared + smooth) / (total + smooth))[1:].mean()
+    return 1 - (2 * shared + smooth) / (total + smooth)

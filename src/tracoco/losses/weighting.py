@@ -1,6 +1,7 @@
-"""What several losses share: means over the voxels that count, log(1 - p), the ramp of lambda."""
+"""What several losses share: means over the voxels that count, log(1 - p), ramps of lambda."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -24,6 +25,21 @@ def log_complement(logits: Tensor) -> Tensor:
 
 def cosine_rampup(step: int, length: int) -> float:
     """Rise from 0 at step 0 to 1 at step `length` along half a cosine; lambda in Eq. (1)."""
-    if step >= length:
-        return 1.0
-    return 0.5 * (1 - math.cos(math.pi * step / length))
+    return 0.5 * (1 - math.cos(math.pi * linear_rampup(step, length)))
+
+
+def sigmoid_rampup(step: int, length: int) -> float:
+    """Rise from exp(-5) to 1 along half a Gaussian, as most releases of this field do."""
+    return math.exp(-5 * (1 - linear_rampup(step, length)) ** 2)
+
+
+def linear_rampup(step: int, length: int) -> float:
+    """Rise from 0 to 1 in a straight line."""
+    return min(step, length) / length
+
+
+RAMPS: dict[str, Callable[[int, int], float]] = {
+    "cosine": cosine_rampup,
+    "sigmoid": sigmoid_rampup,
+    "linear": linear_rampup,
+}

@@ -1,5 +1,6 @@
 """3D CutMix: a box of one unlabelled crop is replaced by the same box of another."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,33 +25,45 @@ class Mix:
         mask = self.mask.reshape(len(self.mask), *(1,) * extra, *self.mask.shape[1:])
         return torch.where(mask, values[self.partner], values)
 
+    def to(self, device: torch.device) -> "Mix":
+        """The same mix on another device."""
+        return Mix(self.partner.to(device), self.mask.to(device))
 
-def check_partners(unlabelled_batch: int) -> None:
-    """Refuse batches in which no crop has a partner."""
+
+def check_partners(unlabelled_batch: int, axes: Sequence[int] | None, dimensions: int) -> None:
+    """Refuse batches in which no crop has a partner, and axes that crops do not have."""
     if unlabelled_batch < 2:
         raise UserError(
             "CutMix mixes unlabelled crops with each other, but a batch has "
             f"{unlabelled_batch}; set data.unlabelled_batch to 2 or more, or method.cutmix to false"
         )
+    if axes is not None and (not axes or max(axes) >= dimensions):
+        raise UserError(
+            f"method.cutmix_axes is {list(axes)}, but crops have the axes 0 to {dimensions - 1}; "
+            "name one or more of them, or leave it out for all"
+        )
 
 
-def draw_mix(count: int, size: tuple[int, ...], device: torch.device) -> Mix:
+def draw_mix(count: int, size: Sequence[int], axes: Sequence[int] | None = None) -> Mix:
     """Draw partners and boxes; no crop is its own partner.
 
     A box holds 1 - b of the crop's volume with b from Beta(4, 4), lies wherever it fits, and is
-    as long, relative to the crop, along every axis.
+    as long, relative to the crop, along each of `axes`; along the others it goes through.
     """
     turn = int(torch.randint(1, count, ()))
     partner = (torch.arange(count) + turn) % count
-    masks = torch.stack([_draw_box(size) for _ in range(count)])
-    return Mix(partner.to(device), masks.to(device))
+    cut = range(len(size)) if axes is None else sorted(set(axes))
+    return Mix(partner, torch.stack([_draw_box(size, cut) for _ in range(count)]))
 
 
-def _draw_box(size: tuple[int, ...]) -> Tensor:
-    side = (1 - Beta(4.0, 4.0).sample()) ** (1 / len(size))
-    mask = torch.zeros(size, dtype=torch.bool)
-    # The paper's box is smaller than the crop along every axis: never a slab through it.
-    lengths = [max(1, min(n - 1, round(float(side) * n))) for n in size]
-    starts = [int(torch.randint(n - m + 1, ())) for n, m in zip(size, lengths, strict=True)]
-    mask[tuple(slice(a, a + m) for a, m in zip(starts, lengths, strict=True))] = True
+def _draw_box(size: Sequence[int], axes: Sequence[int]) -> Tensor:
+    side = float((1 - Beta(4.0, 4.0).sample()) ** (1 / len(axes)))
+    box = [slice(None)] * len(size)
+    for axis in axes:
+        # The paper's box is smaller than the crop along every axis: never a slab through it.
+        length = max(1, min(size[axis] - 1, round(side * size[axis])))
+        start = int(torch.randint(size[axis] - length + 1, ()))
+        box[axis] = slice(start, start + length)
+    mask = torch.zeros(tuple(size), dtype=torch.bool)
+    mask[tuple(box)] = True
     return mask

@@ -1,0 +1,59 @@
+"""CAC (Lai et al., CVPR 2021): directional context-aware consistency, in 2D and 3D."""
+
+from typing import Any
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from tracoco.data.batches import Batch
+from tracoco.losses.supervised import supervised_loss
+from tracoco.methods.context_contrast import ContextContrast, ContrastConfig
+from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.networks.network import with_features
+
+
+class CACConfig(ContrastConfig):
+    """Settings of `cac`."""
+
+    noise: float = Field(default=0.2, ge=0)
+    """Uniform noise on each crop, as a fraction of the intensity range; the same as TraCoCo's."""
+
+
+class CAC(Method):
+    """One network whose features agree in the overlap of two crops.
+
+    Unlabelled crops teach the features but never the head, which learns from labels alone.
+    """
+
+    Config = CACConfig
+
+    def __init__(self, config: CACConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__()
+        self.network = with_features(build_network(), "cac")
+        self.contrast = ContextContrast(self.network, config, config.noise, facts)
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, and the contrast of the unlabelled crop pairs."""
+        labelled = slice(batch.labelled_count)
+        logits, contrast = self.contrast(self.network, batch, step)
+        inside = batch.first.inside[labelled]
+        return {
+            "supervised": supervised_loss(logits[labelled], batch.labels, inside),
+            "contrast": contrast,
+        }
+
+    def inference_network(self) -> nn.Module:
+        """The only one, without the projector."""
+        return self.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The only one."""
+        return [self.network]
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Also the projector, which is no network: nothing but the contrast looks through it."""
+        return [*super().parameter_groups(), {"params": list(self.contrast.parameters())}]
+
+    def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
+        """Of the voxels that were drawn for the contrast."""
+        return self.contrast.figures()

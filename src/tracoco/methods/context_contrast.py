@@ -1,0 +1,143 @@
+"""Contrast of context (CAC): a voxel's feature must not depend on what surrounds the voxel."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.geometry import Box
+from tracoco.losses.contrast import Bank, Points, contrast_loss
+from tracoco.methods.figures import class_shares
+from tracoco.methods.method import RunFacts, frozen_statistics, uniform_noise
+from tracoco.networks.network import Network
+
+PROJECTED = 128
+"""Length of the features that are compared, as released."""
+EMPTY = -1
+"""Label of a place in the bank that holds no feature."""
+
+
+class ContrastConfig(Settings):
+    """Settings of the contrast; what is not explained otherwise is as in CAC's release."""
+
+    contrast_weight: float = Field(default=0.1, ge=0)
+    start_step: NonNegativeInt | None = None
+    """Step from which the contrast counts; a sixteenth of the run if not given, as 5 of the
+    release's 80 epochs."""
+    likely: float = Field(default=0.75, ge=0, lt=1)
+    """A crop teaches the other one where its largest class probability is above this."""
+    temperature: float = Field(default=0.1, gt=0)
+    """What similarities are divided by."""
+    positions: PositiveInt = 2048
+    """Voxels of each overlap that are compared, drawn anew at every step. The release compares
+    all of a map at an eighth of the resolution; at full resolution they would be too many."""
+    bank: int = Field(default=8192, ge=2)
+    """Features to keep away from: half of this step's, half of the step before."""
+
+
+class ContextContrast(nn.Module):
+    """The projector, the bank and the loss that one network needs."""
+
+    bank_features: Tensor
+    bank_labels: Tensor
+
+    def __init__(
+        self, network: Network, config: ContrastConfig, noise: float, facts: RunFacts
+    ) -> None:
+        super().__init__()
+        # 1x1 convolutions, as layers that take single voxels: only drawn ones are projected.
+        self.projector = nn.Sequential(
+            nn.Linear(network.decoder_channels[-1], PROJECTED),
+            nn.ReLU(inplace=True),
+            nn.Linear(PROJECTED, PROJECTED),
+        )
+        # Saved with the weights: the first step of a resumed run needs the step before.
+        self.register_buffer("bank_features", torch.zeros(config.bank // 2, PROJECTED))
+        self.register_buffer("bank_labels", torch.full((config.bank // 2,), EMPTY))
+        self.config = config
+        self.noise = noise * facts.intensity_range
+        self.classes = facts.classes
+        self.start_step = (
+            facts.total_steps // 16 if config.start_step is None else config.start_step
+        )
+        self._labels = torch.zeros(2, 0, dtype=torch.long)
+        self._confidence = torch.zeros(2, 0)
+
+    def forward(self, network: Network, batch: Batch, step: int) -> tuple[Tensor, Tensor]:
+        """The network's logits of all first crops, and the weighted contrast of the unlabelled.
+
+        Each crop has noise of its own, since the release changes the colours of each by itself.
+        """
+        unlabelled = slice(batch.labelled_count, None)
+        features, logits = self._look(network, batch.first.values)
+        with frozen_statistics(network):
+            shifted = self._look(network, batch.second.values[unlabelled])
+        boxes = batch.overlaps[unlabelled]
+        here, there = [box for box, _ in boxes], [box for _, box in boxes]
+        places = draw_places(batch.first.inside[unlabelled], here, self.config.positions)
+        first = self._project(features[unlabelled], logits[unlabelled], here, places)
+        second = self._project(*shifted, there, places)
+        self._labels = torch.stack([first.label, second.label])
+        self._confidence = torch.stack([first.confidence, second.confidence])
+        bank = self._remember(first, second)
+        thresholds = {"likely": self.config.likely, "temperature": self.config.temperature}
+        # Before the start the weight is 0 but the term is there: processes must agree on terms.
+        weight = self.config.contrast_weight if step >= self.start_step else 0.0
+        return logits, weight * contrast_loss(first, second, bank, **thresholds)
+
+    def figures(self) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, how many may teach, how far the crops agree."""
+        count = max(1, self._labels.shape[1])
+        likely = (self._confidence > self.config.likely).sum() / (2 * count)
+        agreement = (self._labels[0] == self._labels[1]).sum() / count
+        figures = {"likely": float(likely), "crop_agreement": float(agreement)}
+        return class_shares(self._labels, self.classes) | figures
+
+    def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
+        """The features behind a network's answer, and the answer."""
+        features = network.decode(network.encode(uniform_noise(crops, self.noise)))
+        return features, network.head(features).float()
+
+    def _project(
+        self, features: Tensor, logits: Tensor, boxes: Sequence[Box], places: Sequence[Tensor]
+    ) -> Points:
+        drawn = self.projector(take_places(features, boxes, places))
+        probability = take_places(logits.detach(), boxes, places).softmax(dim=1)
+        return Points(F.normalize(drawn.float(), dim=1), *probability.max(dim=1))
+
+    @torch.no_grad()
+    def _remember(self, *views: Points) -> Bank:
+        """The bank of this step; what it takes from this step is kept for the next one."""
+        features = torch.cat([points.features for points in views])
+        labels = torch.cat([points.label for points in views])
+        chosen = torch.randperm(len(labels))[: len(self.bank_labels)].to(labels.device)
+        features, labels = features[chosen], labels[chosen]
+        held = self.bank_labels != EMPTY
+        before = self.bank_features[held], self.bank_labels[held]
+        bank = Bank(torch.cat([features, before[0]]), torch.cat([labels, before[1]]))
+        self.bank_labels.fill_(EMPTY)
+        self.bank_features[: len(chosen)] = features
+        self.bank_labels[: len(chosen)] = labels
+        return bank
+
+
+def draw_places(inside: Tensor, boxes: Sequence[Box], limit: int) -> list[Tensor]:
+    """Up to `limit` voxels of each box that lie inside the scan, as indices into the flat box."""
+    places = []
+    for mask, box in zip(inside, boxes, strict=True):
+        allowed = mask[box.slices].flatten().nonzero().squeeze(1)
+        places.append(allowed[torch.randperm(len(allowed))[:limit].to(allowed.device)])
+    return places
+
+
+def take_places(maps: Tensor, boxes: Sequence[Box], places: Sequence[Tensor]) -> Tensor:
+    """What maps [B, C, ...] hold at the places of each box, case after case: [N, C]."""
+    taken = [
+        case[:, *box.slices].flatten(1)[:, chosen]
+        for case, box, chosen in zip(maps, boxes, places, strict=True)
+    ]
+    return torch.cat(taken, dim=1).T

@@ -1,0 +1,142 @@
+"""Co-training: two networks, differently initialised, that teach each other."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.errors import UserError
+from tracoco.losses.crc import PeerLoss, semi_supervised_loss
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.weighting import RAMPS
+from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    evaluating,
+    frozen_statistics,
+    uniform_noise,
+)
+from tracoco.methods.mixing import check_partners, draw_mix
+
+
+class TwoNetworksConfig(Settings):
+    """How strongly unlabelled crops count, and how noisy all crops are."""
+
+    unsupervised_weight: float = Field(default=1.0, ge=0)
+    """Largest lambda, Eq. (1)."""
+    rampup: Literal["cosine", "sigmoid", "linear"] = "cosine"
+    """How lambda rises to its largest value."""
+    rampup_steps: PositiveInt | None = None
+    """Steps until lambda is at its largest; a third of the run if not given."""
+    rampup_epochs: PositiveInt | None = None
+    """The same in passes over the labelled scans, or slices of them; in place of the steps."""
+    noise: float = Field(default=0.2, ge=0)
+    """Half-width of xi, Eq. (2), as a fraction of the intensity range."""
+
+
+class TwoNetworks(Method):
+    """Two networks; the first is the one that is used."""
+
+    def __init__(
+        self, config: TwoNetworksConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([build_network(), build_network()])
+        self.noise = config.noise * facts.intensity_range
+        self._ramp = RAMPS[config.rampup]
+        self._rampup_steps = _rampup_steps(config, facts)
+        self._largest_weight = config.unsupervised_weight
+        self._pseudo_labels: list[Tensor] = []
+
+    def unsupervised_weight(self, step: int) -> float:
+        """Lambda of Eq. (1)."""
+        return self._largest_weight * self._ramp(step, self._rampup_steps)
+
+    def logits(self, crops: Tensor) -> list[Tensor]:
+        """What each network says of the crops, under noise of its own."""
+        return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
+
+    def inference_network(self) -> nn.Module:
+        """Network 1 alone, as in the paper."""
+        return self.networks[0]
+
+    def predict_members(self, crops: Tensor) -> list[Tensor]:
+        """Both networks' class probabilities."""
+        return [network(crops).float().softmax(dim=1) for network in self.networks]
+
+    def trained_networks(self) -> list[nn.Module]:
+        """Both."""
+        return list(self.networks)
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
+        inside = batch.first.inside[batch.labelled_count :]
+        first, second = self._pseudo_labels
+        labels = torch.stack([peer.argmax(dim=1)[inside] for peer in (first, second)])
+        return class_shares(labels, first.shape[1]) | divergence_figures(first, second, inside)
+
+
+def _rampup_steps(config: TwoNetworksConfig, facts: RunFacts) -> int:
+    if config.rampup_steps and config.rampup_epochs:
+        raise UserError("method.rampup_steps and method.rampup_epochs are both given; keep one")
+    if config.rampup_epochs:
+        return config.rampup_epochs * facts.steps_per_epoch
+    return config.rampup_steps or max(1, facts.total_steps // 3)
+
+
+class CoTrainingConfig(TwoNetworksConfig):
+    """How pseudo-labels are made, and whether crops are mixed."""
+
+    cutmix: bool = True
+    cutmix_axes: tuple[NonNegativeInt, ...] | None = None
+    """Axes along which a mixed box ends inside the crop; along the others it goes through. All
+    axes if not given."""
+    pseudo_labels: Literal["clean", "training"] = "clean"
+    """From a pass of their own, without noise or dropout, or from the training pass for free."""
+
+
+class CoTraining(TwoNetworks):
+    """What each network learns from labels and from its peer's pseudo-labels."""
+
+    config: CoTrainingConfig
+
+    def __init__(
+        self, config: CoTrainingConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__(config, build_network, facts)
+        if config.cutmix:
+            check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
+        self.config = config
+
+    def supervised(self, batch: Batch, first: list[Tensor]) -> Tensor:
+        """Eq. (2): both networks on the labelled crops."""
+        labelled = slice(batch.labelled_count)
+        inside = batch.first.inside[labelled]
+        losses = [supervised_loss(logits[labelled], batch.labels, inside) for logits in first]
+        return torch.stack(losses).sum()
+
+    def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
+        """What the peers teach on the unlabelled crops, Eq. (6), or on mixed ones, Eq. (10)."""
+        unlabelled = slice(batch.labelled_count, None)
+        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        logits = [own[unlabelled] for own in first]
+        peers = self._peers(crops, logits)
+        if self.config.cutmix:
+            mix = draw_mix(len(crops), inside.shape[1:], self.config.cutmix_axes).to(crops.device)
+            with frozen_statistics(self.networks):
+                logits = self.logits(mix(crops))
+            peers, inside = [mix(peer) for peer in peers], mix(inside)
+        return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), inside, loss)
+
+    def _peers(self, crops: Tensor, logits: list[Tensor]) -> list[Tensor]:
+        """The probabilities that each network offers as pseudo-labels, without gradient."""
+        if self.config.pseudo_labels == "clean":
+            with evaluating(self.networks):
+                logits = [network(crops).float() for network in self.networks]
+        self._pseudo_labels = [own.detach().softmax(dim=1) for own in logits]
+        return self._pseudo_labels

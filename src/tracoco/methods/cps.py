@@ -1,0 +1,26 @@
+"""CPS (Chen et al., CVPR 2021): cross pseudo supervision, with CutMix."""
+
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.consistency import ce_loss
+from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
+
+
+class CPS(CoTraining):
+    """Two networks; each one's hard labels supervise the other, on unlabelled crops alone.
+
+    It is the baseline of the paper's ablation: TraCoCo with plain cross-entropy and without
+    translation consistency.
+    """
+
+    Config = CoTrainingConfig
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised learning of both, plus cross-entropy with the peer's labels."""
+        first = self.logits(batch.first.values)
+        taught = self.semi_supervised(batch, first, ce_loss)
+        return {
+            "supervised": self.supervised(batch, first),
+            "ce": self.unsupervised_weight(step) * taught,
+        }

@@ -1,0 +1,68 @@
+"""Teachers that are the running average of a student, for all methods that have one."""
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+
+class EmaTeacher(nn.Module):
+    """An exponential moving average (EMA) of a network: same layers, no gradient, no optimizer.
+
+    By default it is what the releases of this family use: in training mode it has dropout and
+    BatchNorm by the statistics of its own batch, and its running statistics are its own.
+    """
+
+    def __init__(
+        self, network: nn.Module, decay: float, *, steady: bool = False, copy_buffers: bool = False
+    ) -> None:
+        """Start as a copy of the network.
+
+        Args:
+            network: the student as it was built.
+            decay: share of the teacher that each step keeps, once the average has warmed up.
+            steady: in evaluation mode always, also while its method trains.
+            copy_buffers: take over the student's BatchNorm statistics at every step. Needed where
+                the teacher is steady or predicts, since then it normalises by them.
+        """
+        super().__init__()
+        self.network = copy.deepcopy(network).requires_grad_(requires_grad=False)
+        self.decay = decay
+        self.steady = steady
+        self.copy_buffers = copy_buffers
+        self.train(self.training)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Class probabilities of the crops, without gradient."""
+        with torch.no_grad():
+            logits: Tensor = self.network(crops)
+        return logits.float().softmax(dim=1)
+
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 - torch's signature
+        """Follow the method into training mode, unless steady."""
+        return super().train(mode and not self.steady)
+
+    @torch.no_grad()
+    def update(self, step: int, student: nn.Module) -> None:
+        """Move towards the student, once the optimizer has taken `step`, counted from 0.
+
+        The average warms up: after the first step the teacher is the student, after the second
+        the mean of two students, and so on until `decay` says otherwise.
+        """
+        kept = min(1 - 1 / (step + 1), self.decay)
+        weights = zip(self.network.parameters(), student.parameters(), strict=True)
+        for average, newest in weights:
+            average.lerp_(newest, 1 - kept)
+        if self.copy_buffers:
+            statistics = zip(self.network.buffers(), student.buffers(), strict=True)
+            for own, current in statistics:
+                own.copy_(current)
+
+
+def clipped_noise(crops: Tensor, amount: float) -> Tensor:
+    """Crops with normal noise of deviation `amount`, cut off at twice that: a teacher's input."""
+    if amount == 0:
+        return crops
+    noise = amount * torch.randn_like(crops)
+    return crops + noise.clamp(-2 * amount, 2 * amount)

@@ -1,0 +1,173 @@
+"""Presets: their bases, their methods, and the numbers of the paper and of its release."""
+
+import pytest
+import torch
+from samples import make_batch
+
+from tracoco.config import Config, checked
+from tracoco.methods import METHODS, method_class
+from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
+from tracoco.project.plan import Plan
+from tracoco.training.build import run_crop, run_method
+
+COUNTS = {
+    "la": (8, 16, 32, 80),
+    "pancreas": (6, 12, 24, 62),
+    "brats19": (25, 50, 125, 250),
+    "acdc": (3, 7, 14, 70),
+}
+PAPER = [f"{data}-{count}" for data, counts in COUNTS.items() for count in counts]
+RELEASED = [f"{data}-{n}-as-released" for data, counts in COUNTS.items() for n in counts[:3]]
+
+
+def plan_of(config: Config) -> Plan:
+    """A plan that fits a preset: its dimensions, and four classes for ACDC."""
+    flat = len(config.data.crop or ()) == 2
+    classes = 4 if flat else 2
+    return Plan(
+        dimensions=2 if flat else 3,
+        channels=1,
+        label_values=tuple(range(classes)),
+        class_names=tuple(map(str, range(classes))),
+        slice_axis=2 if flat else None,
+        spacing_mm=(1.0, 1.0, 1.0),
+        crop=(1, 256, 256) if flat else (96, 96, 96),
+    )
+
+
+@pytest.mark.parametrize("method", ["tracoco", "supervised"])
+@pytest.mark.parametrize("name", PAPER)
+def test_every_preset_of_the_paper_loads_and_builds(name: str, method: str) -> None:
+    config = load_config(name, [f"method.name={method}", "network.filters=2"])
+    data, count = name.rsplit("-", 1)
+    assert config.data.labelled == int(count) * (2 if data == "acdc" else 1)
+    assert config.data.reuse_labelled is (count == str(COUNTS[data][-1]))
+    built = run_method(config, plan_of(config))
+    assert type(built) is method_class(method)
+    assert run_crop(config, plan_of(config))[-2:] == tuple(config.data.crop or ())[-2:]
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_every_preset_of_the_release_loads_and_builds(name: str) -> None:
+    config = load_config(name, ["network.filters=2"])
+    assert config.method.name == "tracoco-as-released"
+    assert config.data.translation == "low"
+    assert config.optimizer.weight_decay == 1e-4
+    assert type(run_method(config, plan_of(config))) is method_class("tracoco-as-released")
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "crop", "stride", "steps"),
+    [
+        ("la-8", "vnet", (112, 112, 80), (18, 18, 4), 15_000),
+        ("la-16", "vnet", (112, 112, 80), (18, 18, 4), 15_000),
+        ("pancreas-12", "vnet", (96, 96, 96), (16, 16, 16), 15_000),
+        ("brats19-50", "unet", (96, 96, 96), (16, 16, 16), 30_000),
+        ("acdc-7", "unet", (256, 256), (256, 256), 50_000),
+    ],
+)
+def test_the_papers_numbers(
+    name: str, network: str, crop: tuple[int, ...], stride: tuple[int, ...], steps: int
+) -> None:
+    config = load_config(name)
+    assert (config.network.name, config.network.filters) == (network, 16)
+    assert (config.data.crop, config.inference.stride) == (crop, stride)
+    assert config.training.steps == steps
+    optimizer = config.optimizer
+    assert (optimizer.lr, optimizer.momentum, optimizer.weight_decay) == (0.05, 0.9, 5e-4)
+    settings = checked(method_class("tracoco").Config, config.method.settings, name).model_dump()
+    assert (settings["consistency_weight"], settings["entropy_weight"]) == (1.0, 0.1)
+    assert (settings["likely"], settings["unlikely"], settings["noise"]) == (0.65, 0.1, 0.2)
+    assert (settings["rampup"], settings["rampup_epochs"]) == ("cosine", 40)
+    batch = 4 if name.startswith("acdc") else 2
+    assert (config.data.labelled_batch, config.data.unlabelled_batch) == (batch, batch)
+    assert config.data.strong is name.startswith("acdc")
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "steps", "weight", "alphas", "noise"),
+    [
+        ("la-8-as-released", 0.05, 9_000, 0.3, (0.3, 0.1), 0.2),
+        ("la-32-as-released", 0.05, 12_000, 1.0, (0.3, 0.1), 0.2),
+        ("pancreas-6-as-released", 0.025, 7_000, 0.3, (1.0, 0.1), 0.05),
+        ("brats19-50-as-released", 0.05, 30_000, 1.0, (0.3, 0.05), 0.05),
+        ("acdc-14-as-released", 0.065, 50_000, 1.0, (0.1, 0.01), 0.05),
+    ],
+)
+def test_the_releases_numbers(
+    name: str, lr: float, steps: int, weight: float, alphas: tuple[float, float], noise: float
+) -> None:
+    config = load_config(name)
+    settings = config.method.settings
+    assert (config.optimizer.lr, config.training.steps) == (lr, steps)
+    assert settings["unsupervised_weight"] == weight
+    assert (settings["consistency_weight"], settings["entropy_weight"]) == alphas
+    assert settings["noise"] == noise
+    assert config.data.unlabelled_batch == (12 if name.startswith("acdc") else 2)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_number_of_a_preset_says_where_it_comes_from(name: str) -> None:
+    lines = preset_text(name).splitlines()
+    assert lines[0].startswith("# ")
+    if name == "demo":  # ours, for the phantoms
+        return
+    for line in lines[1:]:
+        key, _, value = line.partition(":")
+        stated = value.split("#")[0].strip()
+        if stated and key.strip() not in {"base", "name"}:
+            assert "# " in value, f"{name}: {line}"
+
+
+def test_a_preset_stands_on_its_base() -> None:
+    assert preset_chain("la-8-as-released") == ["la-8-as-released", "la-as-released", "la"]
+    assert load_config("la-8").network == load_config("la").network
+
+
+def test_settings_of_a_named_method_go_when_another_is_chosen() -> None:
+    named = {"method": {"name": "tracoco", "likely": 0.5}}
+    assert merged(named, {"method": {"name": "cps"}}) == {"method": {"name": "cps"}}
+    assert merged(named, {"method": {"noise": 0.1}})["method"]["likely"] == 0.5
+    same = merged(named, {"method": {"name": "tracoco", "noise": 0.1}})
+    assert same == {"method": {"name": "tracoco", "likely": 0.5, "noise": 0.1}}
+    anyone = {"method": {"noise": 0.1}}
+    assert merged(anyone, {"method": {"name": "cps"}})["method"] == {"noise": 0.1, "name": "cps"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("preset", ["la", "pancreas", "brats19", "acdc"])
+def test_every_method_takes_a_step_at_the_papers_size(preset: str, method: str) -> None:
+    """One labelled and two unlabelled crops of the full size, forward, backward and update."""
+    config = load_config(preset, [f"method.name={method}", "data.unlabelled_batch=2"])
+    step_once(config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("network.name=monai:DynUNet", "network.filters=32"),
+        ("network.name=transunet", "data.crop=[96, 96]"),
+    ],
+)
+def test_the_other_backbones_take_a_step_at_the_papers_size(changes: tuple[str, ...]) -> None:
+    step_once(load_config("brats19", [*changes, "data.unlabelled_batch=2"]))
+
+
+def step_once(config: Config) -> None:
+    torch.manual_seed(0)
+    plan = plan_of(config)
+    method = run_method(config, plan)
+    crop = run_crop(config, plan)[-plan.dimensions :]
+    batch = make_batch(plan.dimensions, plan.classes, labelled=1, unlabelled=2, size=crop)
+    optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01)
+    before = [parameter.detach().clone() for parameter in method.inference_network().parameters()]
+    method.before_step(batch, 1000)
+    loss = torch.stack(list(method(batch, 1000).values())).sum()
+    loss.backward()
+    optimizer.step()
+    method.after_step(1000)
+    after = method.inference_network().parameters()
+    assert loss.isfinite()
+    assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
