@@ -1,16 +1,19 @@
 """What every row of `NETWORKS` promises, whatever its design."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import get_args
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tracoco.errors import UserError
+from tracoco.networks import NETWORKS
 from tracoco.networks.layers import Up
-from tracoco.networks.network import NETWORKS, Network, build_network, check_crop
+from tracoco.networks.network import Network, build_network, check_crop, with_features
 
 ROWS = [(name, dimensions) for name, facts in NETWORKS.items() for dimensions in facts.builders]
 UPS: tuple[Up, ...] = get_args(Up)
@@ -19,7 +22,10 @@ every_network = pytest.mark.parametrize(("name", "dimensions"), ROWS)
 
 def build(name: str, dimensions: int, *, filters: int = 4, channels: int = 1) -> Network:
     torch.manual_seed(0)
-    return build_network(name, channels=channels, classes=3, dimensions=dimensions, filters=filters)
+    network = build_network(
+        name, channels=channels, classes=3, dimensions=dimensions, filters=filters
+    )
+    return with_features(network, "these tests")
 
 
 def crops(network: Network, *, count: int = 2, channels: int = 1) -> Tensor:
@@ -61,16 +67,21 @@ def test_features_halve_from_level_to_level_and_are_as_wide_as_said(
     batch = crops(network)
     features = network.encode(batch)
     assert tuple(f.shape[1] for f in features) == network.feature_channels
-    for level, feature in enumerate(features):
+    finest = 1 if name == "transunet" else 0  # it has no map at the resolution of the crops
+    for level, feature in enumerate(features, finest):
         assert feature.shape[2:] == tuple(size // 2**level for size in batch.shape[2:])
+    assert features[-1].shape[2:] == tuple(size // network.stride for size in batch.shape[2:])
 
 
 @every_network
 def test_decoder_levels_double_and_end_with_the_decoded_map(name: str, dimensions: int) -> None:
     network = build(name, dimensions).eval()
-    features = network.encode(crops(network))
+    batch = crops(network)
+    features = network.encode(batch)
     levels = network.decode_levels(features)
-    assert [level.shape for level in levels] == [f.shape for f in reversed(features[:-1])]
+    assert tuple(level.shape[1] for level in levels) == network.decoder_channels
+    for halvings, level in enumerate(reversed(levels)):
+        assert level.shape[2:] == tuple(size // 2**halvings for size in batch.shape[2:])
     assert torch.equal(levels[-1], network.decode(features))
 
 
@@ -189,12 +200,12 @@ def test_crop_that_fits_passes(crop: tuple[int, ...]) -> None:
 def test_unknown_network_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match=r"'v-net' does not exist; did you mean 'vnet'\?"):
         build_network("v-net", channels=1, classes=2, dimensions=3, filters=4)
-    with pytest.raises(UserError, match="there are light-unet, unet, vnet"):
-        check_crop("transformer", (96, 96, 96))
+    with pytest.raises(UserError, match="there are light-unet, monai:NAME, transunet, unet, vnet"):
+        check_crop("segmenter", (96, 96, 96))
 
 
 def test_vnet_in_2d_says_what_to_use_instead() -> None:
-    message = "network 'vnet' does not exist in 2D; use 'unet' or 'light-unet'"
+    message = "network 'vnet' does not exist in 2D; use 'unet' or 'light-unet' or 'transunet'"
     with pytest.raises(UserError, match=f"^{message}$"):
         build_network("vnet", channels=1, classes=2, dimensions=2, filters=4)
     with pytest.raises(UserError, match=f"^{message}$"):
@@ -204,3 +215,36 @@ def test_vnet_in_2d_says_what_to_use_instead() -> None:
 def test_crop_with_four_axes_is_refused() -> None:
     with pytest.raises(UserError, match="does not exist in 4D; crops have 2 or 3 axes"):
         check_crop("unet", (32, 32, 32, 32))
+
+
+def test_our_networks_take_no_options() -> None:
+    with pytest.raises(
+        UserError, match=r"'vnet' takes no network.options, but act, norm was given"
+    ):
+        build_network(
+            "vnet",
+            channels=1,
+            classes=2,
+            dimensions=3,
+            filters=4,
+            options={"act": "relu", "norm": "batch"},
+        )
+
+
+def test_a_network_without_features_is_refused_in_the_name_of_the_method() -> None:
+    message = (
+        "method 'cac' needs the feature maps of its network, which Conv2d does not give; "
+        "set network.name to one that does: vnet, unet, light-unet, transunet"
+    )
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        with_features(nn.Conv2d(1, 2, 3), "cac")
+
+
+def test_the_table_imports_no_torch() -> None:
+    program = "import sys, tracoco.networks; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_building_our_networks_imports_no_monai() -> None:
+    program = "import sys, tracoco.networks.network; sys.exit('monai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,10 +1,15 @@
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
-from tracoco.config import load_config
 from tracoco.errors import UserError
+from tracoco.networks.network import build_network
+from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
+from tracoco.training import build
 from tracoco.training.build import run_crop, run_method
 
 
@@ -42,3 +47,32 @@ def test_building_draws_from_the_runs_seed_and_leaves_the_callers_generator(
     second = run_method(load_config(None, ["seed=1"]), project.load_plan())
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(("dimensions", "crop"), [(2, (24, 16)), (3, (24, 16, 8))])
+def test_a_network_is_built_for_the_runs_crop_and_with_its_options(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    dimensions: int,
+    crop: tuple[int, ...],
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def recorded(name: str, **facts: Any) -> nn.Module:
+        seen.append({"name": name, **facts})
+        return build_network(name, **{**facts, "options": None})
+
+    monkeypatch.setattr(build, "build_network", recorded)
+    plan = project.load_plan()
+    settings = [f"data.crop={list(crop)}", "network.filters=4", "network.options={act: relu}"]
+    run_method(load_config(None, settings), plan if dimensions == 3 else flat(plan))
+    assert seen
+    for facts in seen:
+        assert facts["crop"] == crop
+        assert facts["dimensions"] == dimensions
+        assert facts["options"] == {"act": "relu"}
+
+
+def test_a_crop_that_does_not_fit_is_refused_when_the_method_is_built(project: Project) -> None:
+    with pytest.raises(UserError, match="cannot be halved 3 times on axis 1"):
+        run_method(load_config(None, ["data.crop=[16, 12, 16]"]), project.load_plan())

@@ -1,17 +1,18 @@
-"""What every network offers, and the table from which one is built by name."""
+"""What our networks offer, and how one is built by name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from tracoco.config import did_you_mean
 from tracoco.errors import UserError, raise_all
+from tracoco.networks import NETWORKS, network_facts
+from tracoco.networks.from_monai import PREFIX, build_monai, monai_class
 from tracoco.networks.layers import Up
+from tracoco.networks.monai_arguments import Needs
 from tracoco.networks.stages import Decoder, Encoder
 
 
@@ -31,9 +32,14 @@ class Network(nn.Module, ABC):
         self.feature_channels = tuple(feature_channels)
 
     @property
+    def decoder_channels(self) -> tuple[int, ...]:
+        """Channels of the decoder's maps, coarse to fine; the last is what `head` takes."""
+        return self.feature_channels[-2::-1]
+
+    @property
     def stride(self) -> int:
         """What every axis of a crop must be divisible by."""
-        return int(2 ** (len(self.feature_channels) - 1))
+        return int(2 ** len(self.decoder_channels))
 
     def encode(self, crops: Tensor) -> list[Tensor]:
         """Feature maps from fine to coarse, as wide as `feature_channels`."""
@@ -45,7 +51,7 @@ class Network(nn.Module, ABC):
         return self.decode_levels(features)[-1]
 
     def decode_levels(self, features: list[Tensor]) -> list[Tensor]:
-        """All maps of the decoder, coarse to fine."""
+        """All maps of the decoder, coarse to fine, as wide as `decoder_channels`."""
         levels: list[Tensor] = self.decoder(features)
         return levels
 
@@ -59,42 +65,62 @@ class Network(nn.Module, ABC):
         """Another decoder for this encoder's features, freshly initialised."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFacts:
-    """What is known of a network before it is built."""
+def build_network(  # noqa: PLR0913 - each is given by its name
+    name: str,
+    *,
+    channels: int,
+    classes: int,
+    dimensions: int,
+    filters: int,
+    options: Mapping[str, Any] | None = None,
+    crop: Sequence[int] | None = None,
+) -> nn.Module:
+    """A freshly initialised network; torch's generator decides its weights.
 
-    builders: dict[int, str]
-    """`module:Class` in this folder, by number of dimensions."""
-    halvings: int
-
-    @property
-    def stride(self) -> int:
-        """What every axis of a crop must be divisible by."""
-        return int(2**self.halvings)
-
-
-NETWORKS: dict[str, NetworkFacts] = {
-    "vnet": NetworkFacts({3: "vnet:VNet"}, halvings=4),
-    "unet": NetworkFacts({2: "unet:UNet2D", 3: "unet:UNet3D"}, halvings=4),
-    "light-unet": NetworkFacts(
-        {2: "light_unet:LightUNet2D", 3: "light_unet:LightUNet3D"}, halvings=3
-    ),
-}
-
-
-def build_network(
-    name: str, *, channels: int, classes: int, dimensions: int, filters: int
-) -> Network:
-    """A freshly initialised network of the table; torch's generator decides its weights."""
-    module, _, builder = _facts(name, dimensions).builders[dimensions].partition(":")
+    Args:
+        name: a row of the table, or `monai:NAME`.
+        channels: of a crop.
+        classes: channels of the logits, the background among them.
+        dimensions: 2 or 3.
+        filters: channels of the finest level.
+        options: further arguments of a MONAI network.
+        crop: voxels per axis; a MONAI network is made to fit it and tried on it.
+    """
+    if name.startswith(PREFIX):
+        if crop is None or len(crop) != dimensions:
+            raise ValueError(f"'{name}' is built for a {dimensions}D crop, not for {crop}")
+        return build_monai(name, Needs(channels, classes, filters, tuple(crop)), options or {})
+    facts = network_facts(name, dimensions)
+    if options:
+        raise UserError(
+            f"network '{name}' takes no network.options, but {', '.join(options)} was given; "
+            f"they are for networks of MONAI, such as '{PREFIX}SegResNet'"
+        )
+    module, _, builder = facts.builders[dimensions].partition(":")
     network_class = getattr(import_module(f"tracoco.networks.{module}"), builder)
     network: Network = network_class(channels, classes, filters)
     return network
 
 
+def with_features(network: nn.Module, who: str) -> Network:
+    """The network as one whose feature maps can be reached, which the method `who` needs."""
+    if not isinstance(network, Network):
+        raise UserError(
+            f"method '{who}' needs the feature maps of its network, which {type(network).__name__} "
+            f"does not give; set network.name to one that does: {', '.join(NETWORKS)}"
+        )
+    return network
+
+
 def check_crop(name: str, crop: Sequence[int]) -> None:
-    """Refuse a crop that the network cannot halve as often as it must, before anything is built."""
-    facts = _facts(name, len(crop))
+    """Refuse a crop that the network cannot halve as often as it must, before anything is built.
+
+    A network of MONAI does not say what it needs: `build_network` tries the crop on it.
+    """
+    if name.startswith(PREFIX):
+        monai_class(name)
+        return
+    facts = network_facts(name, len(crop))
     raise_all(
         [
             f"crop {tuple(crop)} cannot be halved {facts.halvings} times on axis {axis}, "
@@ -108,16 +134,6 @@ def check_crop(name: str, crop: Sequence[int]) -> None:
             f"crop {tuple(crop)} leaves '{name}' a single voxel at its coarsest level, too few to "
             f"normalise; make one axis at least {2 * facts.stride}"
         )
-
-
-def _facts(name: str, dimensions: int) -> NetworkFacts:
-    if name not in NETWORKS:
-        raise UserError(f"network '{name}' does not exist; {did_you_mean(name, NETWORKS)}")
-    if dimensions not in NETWORKS[name].builders:
-        able = [f"'{other}'" for other, facts in NETWORKS.items() if dimensions in facts.builders]
-        instead = f"use {' or '.join(able)}" if able else "crops have 2 or 3 axes"
-        raise UserError(f"network '{name}' does not exist in {dimensions}D; {instead}")
-    return NETWORKS[name]
 
 
 def _nearest_sizes(size: int, stride: int) -> str:

@@ -29,6 +29,8 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         classes=facts.classes,
         dimensions=facts.dimensions,
         filters=config.network.filters,
+        options=config.network.options,
+        crop=run_crop(config, plan)[-plan.dimensions :],
     )
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
         torch.manual_seed(config.seed)

@@ -1,0 +1,119 @@
+"""Networks of MONAI, built by name and tried on the run's crop before anything is trained."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from tracoco.config import did_you_mean
+from tracoco.errors import UserError
+from tracoco.networks.dry_run import dry_run
+from tracoco.networks.monai_arguments import Needs, choose_arguments
+
+PREFIX = "monai:"
+FAULTS: tuple[type[Exception], ...] = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What MONAI and torch raise where arguments or sizes do not fit; there is no one class for it."""
+
+
+class OnlyOutput(nn.Module):
+    """The tensor of a network that returns it in a list."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Logits of each class, [B, classes, ...]."""
+        outputs: list[Tensor] = self.network(crops)
+        return outputs[0]
+
+
+def monai_class(name: str) -> type[nn.Module]:
+    """The class that `monai:NAME` stands for."""
+    try:
+        nets = import_module("monai.networks.nets")
+    except ImportError as error:
+        raise UserError(f"network '{name}' needs MONAI: pip install 'tracoco[monai]'") from error
+    known: dict[str, type[nn.Module]] = {
+        key: each for key, each in vars(nets).items() if _is_network(each)
+    }
+    wanted = name.removeprefix(PREFIX)
+    if wanted not in known:
+        proper = [key for key, each in known.items() if key == each.__name__]
+        raise UserError(f"MONAI has no network '{wanted}'; {did_you_mean(wanted, proper)}")
+    return known[wanted]
+
+
+def build_monai(name: str, needs: Needs, options: Mapping[str, Any]) -> nn.Module:
+    """A freshly initialised network that gives logits [B, classes, ...] for crops of this size."""
+    network_class = monai_class(name)
+    arguments = choose_arguments(name, inspect.signature(network_class).parameters, needs, options)
+    listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
+    change = "change network.filters, network.options or data.crop"
+    with _explained(name, f"cannot be built for crop {needs.crop} with {listed}", change):
+        network = network_class(**arguments)
+    convolutions = [part for part in network.modules() if isinstance(part, _ConvNd)]
+    if convolutions and all(part.weight.dim() - 2 != len(needs.crop) for part in convolutions):
+        raise UserError(
+            f"network '{name}' is not for {len(needs.crop)}D; "
+            f"use one that is, e.g. '{PREFIX}DynUNet'"
+        )
+    return _tried(name, network, needs)
+
+
+def _tried(name: str, network: nn.Module, needs: Needs) -> nn.Module:
+    shape = (1, needs.channels, *needs.crop)
+    with _explained(
+        name,
+        f"cannot take crop {needs.crop}",
+        "set data.crop to longer axes or to lengths divisible by 32, or change network.options",
+    ):
+        output = _outcome(network, shape)
+    if isinstance(output, list | tuple) and len(output) == 1:
+        network, output = OnlyOutput(network), output[0]
+    expected = (1, needs.classes, *needs.crop)
+    if not isinstance(output, Tensor) or tuple(output.shape) != expected:
+        got = tuple(output.shape) if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        raise UserError(
+            f"network '{name}' gives {got} for crop {needs.crop} where one tensor of logits "
+            f"{expected} is needed; take a network for segmentation, or change network.options"
+        )
+    return network
+
+
+def _outcome(network: nn.Module, shape: tuple[int, ...]) -> Any:
+    try:
+        return dry_run(network, shape)
+    except FAULTS:
+        # Not every operation knows the meta device: what fails there counts if it fails in earnest.
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            return deepcopy(network)(torch.zeros(shape))  # the original's statistics stay
+
+
+@contextmanager
+def _explained(name: str, what: str, change: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(
+            f"network '{name}' needs another package, install it: {_line(error)}"
+        ) from error
+    except FAULTS as error:
+        raise UserError(f"network '{name}' {what}: {_line(error)}; {change}") from error
+
+
+def _line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+
+
+def _is_network(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, nn.Module)
