@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.data.augment import Orientation, brighten, draw_brightness, draw_orientation
+from tracoco.data.augment import (
+    Appearance,
+    Orientation,
+    blur,
+    blur_reach,
+    brighten,
+    draw_brightness,
+    draw_orientation,
+    draw_strong,
+    spread,
+)
 from tracoco.geometry import Box
 
 ORIENTATIONS = [
@@ -62,3 +72,52 @@ def test_brightness_stays_in_range() -> None:
     values = np.array([0.2, 0.9], dtype=np.float32)
     assert brighten(values, 1.25).tolist() == pytest.approx([0.25, 1.0])
     assert brighten(values, 1.25).dtype == np.float32
+
+
+def test_contrast_moves_intensities_away_from_the_pivot_of_their_channel() -> None:
+    values = np.array([[0.2, 0.4], [0.9, 0.5]], dtype=np.float32)
+    pivot = np.array([[0.3], [0.5]], dtype=np.float32)
+    # 0.3 -+ 1.5 * 0.1, and 0.5 + 1.5 * 0.4 = 1.1, which is cut off.
+    wider = spread(values, 1.5, pivot)
+    assert wider.dtype == np.float32
+    assert wider.tolist() == [pytest.approx([0.15, 0.45]), pytest.approx([1.0, 0.5])]
+    assert spread(values, 0.5, pivot)[0].tolist() == pytest.approx([0.25, 0.35])
+
+
+def test_a_blur_is_a_gaussian_along_its_axes_and_keeps_the_border_bright() -> None:
+    impulse = np.zeros((1, 3, 21, 21), dtype=np.float32)
+    impulse[0, 1, 10, 10] = 1
+    blurred = blur(impulse, 2.0, (-2, -1))
+    assert blurred.dtype == np.float32
+    assert (blurred[0, [0, 2]] == 0).all()
+    # One deviation away a Gaussian has fallen to exp(-1/2), two axes of it to exp(-1).
+    assert blurred[0, 1, 12, 10] / blurred[0, 1, 10, 10] == pytest.approx(np.exp(-0.5))
+    assert blurred[0, 1, 12, 12] / blurred[0, 1, 10, 10] == pytest.approx(np.exp(-1))
+    assert blurred.sum() == pytest.approx(1, abs=1e-5)
+    reach = blur_reach(2.0)
+    assert blurred[0, 1, 10 + reach, 10] > 0 == blurred[0, 1, 10 + reach + 1, 10]
+    assert blur(np.ones((1, 4, 4, 4), dtype=np.float32), 1.5, (-3, -2, -1)) == pytest.approx(1)
+
+
+def test_brightness_comes_before_contrast() -> None:
+    values = np.full((1, 1, 1, 2), 0.9, dtype=np.float32)
+    pivot = np.full((1, 1, 1, 1), 0.5, dtype=np.float32)
+    # 0.9 * 1.2 is cut to 1, then 0.5 + 0.5 * 0.5; the other way round it would be 0.84.
+    changed = Appearance(1.2, 0.5, pivot).apply(values, ())
+    assert changed.ravel().tolist() == pytest.approx([0.75, 0.75])
+    assert (Appearance(1.2).apply(values, ()) == brighten(values, 1.2)).all()
+
+
+def test_strong_changes_have_their_ranges_and_turn_about_the_bright_mean_of_each_channel() -> None:
+    voxels = np.stack([np.full((2, 2, 2), 0.2), np.full((2, 2, 2), 0.4)]).astype(np.float32)
+    drawn = [draw_strong(np.random.default_rng(seed), 1.25, voxels) for seed in range(2000)]
+    contrasts = [looks.contrast for looks in drawn]
+    sigmas = [looks.sigma for looks in drawn if looks.sigma]
+    assert 0.5 <= min(contrasts) < 0.52
+    assert 1.48 < max(contrasts) <= 1.5
+    assert 0.1 <= min(sigmas) < 0.13
+    assert 1.97 < max(sigmas) <= 2
+    assert 0.46 < len(sigmas) / len(drawn) < 0.54
+    assert drawn[0].pivot is not None
+    assert drawn[0].pivot.shape == (2, 1, 1, 1)
+    assert drawn[0].pivot.ravel().tolist() == pytest.approx([0.25, 0.5])

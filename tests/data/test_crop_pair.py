@@ -3,15 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.config import DataConfig
+from tracoco.config import DataConfig, Translation
+from tracoco.data.augment import Appearance
 from tracoco.data.crop_pair import (
     CropRule,
     draw_crop_pair,
-    draw_first,
-    draw_second,
     inside_volume,
     read_box,
+    read_changed,
 )
+from tracoco.data.places import draw_first, draw_second
 from tracoco.geometry import Box, Index, overlap, start_range
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
@@ -45,6 +46,70 @@ def test_shifts_go_both_ways_and_reach_half_a_crop() -> None:
     assert abs(np.mean(shifts)) < 0.5
 
 
+@given(
+    shape=shapes,
+    size=sizes,
+    seed=st.integers(0, 10_000),
+    translation=st.sampled_from(["random", "half", "quarter", "none", "low"]),
+)
+def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
+    shape: Index, size: Index, seed: int, translation: Translation
+) -> None:
+    random = np.random.default_rng(seed)
+    ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
+    first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
+    second = draw_second(first, shape, random, translation)
+    assert second.size == size
+    assert not first.intersect(second).empty
+    assert all(low <= s <= high for s, (low, high) in zip(second.start, ranges, strict=True))
+    for here, there, voxels in zip(first.start, second.start, size, strict=True):
+        assert voxels > 1 or here == there
+
+
+def seconds(
+    first: Box, shape: Index, translation: Translation, count: int = 200
+) -> list[tuple[int, ...]]:
+    return [
+        draw_second(first, shape, np.random.default_rng(seed), translation).start
+        for seed in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("translation", "shift"), [("half", 4), ("quarter", 6)])
+def test_half_and_quarter_leave_that_share_in_common(translation: Translation, shift: int) -> None:
+    first = Box((10, 2, 7), (8, 8, 8))
+    places = np.array(seconds(first, (30, 30, 15), translation))
+    # Room on both sides of the first axis; only above on the second; only below on the third.
+    assert set(places[:, 0]) == {10 - shift, 10 + shift}
+    assert 60 < (places[:, 0] < 10).sum() < 140
+    assert set(places[:, 1]) == {2 + shift}
+    assert set(places[:, 2]) == {7 - shift}
+
+
+def test_a_shift_without_room_goes_as_far_as_it_can() -> None:
+    first = Box((2, 1, 0), (8, 8, 8))
+    # Of the starts 0 to 3 the farthest from 2 is 0; 0 and 2 are equally far from 1.
+    places = seconds(first, (11, 10, 8), "half")
+    assert {place[0] for place in places} == {0}
+    assert {place[1] for place in places} == {0, 2}
+    assert {place[2] for place in places} == {0}
+
+
+def test_no_translation_gives_the_same_place() -> None:
+    first = Box((10, 2, 7), (8, 8, 8))
+    assert set(seconds(first, (30, 30, 30), "none")) == {first.start}
+
+
+def test_low_goes_down_to_the_volumes_end_and_half_a_crop_where_that_would_not_meet() -> None:
+    first = Box((5, 9, 0), (8, 8, 8))
+    places = np.array(seconds(first, (30, 30, 30), "low", 600))
+    assert set(places[:, 0]) == set(range(6))
+    # Starts 0 and 1 would leave nothing of a crop of 8 at 9, so they become 9 - 4.
+    assert set(places[:, 1]) == set(range(2, 10))
+    assert (places[:, 1] == 5).sum() > 2 * (places[:, 1] == 6).sum()
+    assert set(places[:, 2]) == {0}
+
+
 def test_reading_beyond_the_volume_gives_zeros_and_says_so() -> None:
     volume = np.arange(1, 9, dtype=np.float32).reshape(1, 2, 2, 2)
     box = Box((-1, 0, 0), (4, 2, 3))
@@ -55,7 +120,29 @@ def test_reading_beyond_the_volume_gives_zeros_and_says_so() -> None:
     assert (values[0][~inside] == 0).all()
 
 
-def rule(size: Index, **settings: float) -> CropRule:
+def test_a_blur_sees_what_lies_around_a_box_but_nothing_beyond_the_volume() -> None:
+    volume = np.random.default_rng(0).random((2, 20, 18, 16)).astype(np.float32)
+    looks = Appearance(1.0, sigma=1.5)
+    whole = read_changed(volume, Box((0, 0, 0), (20, 18, 16)), looks)
+    part = read_changed(volume, Box((5, -2, 9), (6, 7, 10)), looks)
+    assert np.abs(part[:, :, 2:, :7] - whole[:, 5:11, :5, 9:]).max() < 1e-6
+    assert (part[:, :, :2] == 0).all()
+    assert (part[..., 7:] == 0).all()
+    # The border is as bright as the rest: zeros from beyond would have halved it.
+    assert whole[:, 0].mean() > 0.45
+
+
+def test_a_slice_is_blurred_in_its_plane_alone() -> None:
+    volume = np.zeros((1, 5, 9, 9), dtype=np.float32)
+    volume[0, 2, 4, 4] = 1
+    looks = Appearance(1.0, sigma=1.0)
+    hit, beside = (read_changed(volume, Box((z, 0, 0), (1, 9, 9)), looks) for z in (2, 1))
+    assert hit.sum() == pytest.approx(1, abs=1e-5)
+    assert 0 < hit[0, 0, 4, 5] < hit[0, 0, 4, 4] < 0.5
+    assert (beside == 0).all()
+
+
+def rule(size: Index, **settings: object) -> CropRule:
     return CropRule(size, (0, 1), turns=True, config=DataConfig(**settings))  # type: ignore[arg-type]  # any setting
 
 
@@ -77,6 +164,74 @@ def test_two_crops_show_the_same_voxels_in_their_overlap(
     assert pair.first.values.shape[1:] == size
     assert pair.label is not None
     assert pair.label.shape == size
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("translation", ["random", "quarter", "low"])
+@pytest.mark.parametrize("size", [(12, 8, 10), (40, 8, 10), (1, 12, 8)])
+def test_strong_changes_are_the_same_for_both_crops_also_at_their_borders(
+    project: Project, seed: int, translation: str, size: Index
+) -> None:
+    case = stored(project)
+    plain, strong = (
+        draw_crop_pair(
+            case,
+            rule(size, translation=translation, strong=strong),
+            np.random.default_rng(seed),
+            labelled=True,
+        )
+        for strong in (False, True)
+    )
+    assert (strong.first.start, strong.second.start) == (plain.first.start, plain.second.start)
+    here, there = overlap(strong.first.start, strong.second.start, size)
+    first, second = strong.first.values[:, *here.slices], strong.second.values[:, *there.slices]
+    assert np.abs(first - second).max() < 1e-6
+    assert np.abs(strong.first.values - plain.first.values).max() > 1e-3
+    assert strong.first.values.dtype == np.float32
+    assert strong.first.values.min() >= 0
+    assert strong.first.values.max() <= 1
+    assert (strong.second.values[:, ~strong.second.inside] == 0).all()
+    assert np.array_equal(strong.label, plain.label)  # type: ignore[arg-type]  # both have one
+
+
+def test_the_setting_says_how_far_the_second_crop_lies(project: Project) -> None:
+    def shift(translation: str) -> list[int]:
+        settings = rule((12, 12, 8), translation=translation, flips=False, turns=False)
+        pair = draw_crop_pair(stored(project), settings, np.random.default_rng(3), labelled=True)
+        return [a - b for a, b in zip(pair.first.start, pair.second.start, strict=True)]
+
+    assert shift("none") == [0, 0, 0]
+    assert [abs(voxels) for voxels in shift("half")] == [6, 6, 4]
+    assert min(shift("low")) >= 0 < max(shift("low"))
+
+
+def test_low_means_low_after_flips_and_turns(project: Project) -> None:
+    settings, moved = rule((12, 12, 8), translation="low"), 0
+    for seed in range(60):
+        pair = draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
+        shift = np.subtract(pair.first.start, pair.second.start)
+        assert (shift >= 0).all()
+        moved += int(shift.any())
+    assert moved > 50
+
+
+@pytest.mark.parametrize(
+    ("seed", "first", "second", "mean", "next_draw"),
+    [
+        (0, (6, 12, 4), (3, 16, 3), 0.553816, 0.935072),
+        (1, (9, 9, 9), (8, 11, 8), 0.320232, 0.027559),
+        (2, (0, 14, 8), (6, 11, 6), 0.441819, 0.657433),
+    ],
+)
+def test_the_default_settings_draw_what_they_always_drew(
+    project: Project, seed: int, first: Index, second: Index, mean: float, next_draw: float
+) -> None:
+    # Noted before there were other translations and strong changes: old runs must stay the same.
+    random = np.random.default_rng(seed)
+    pair = draw_crop_pair(stored(project), rule((12, 8, 10)), random, labelled=True)
+    assert (pair.first.start, pair.second.start) == (first, second)
+    assert pair.first.values.mean() == pytest.approx(mean, abs=1e-5)
+    assert random.random() == pytest.approx(next_draw, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(20))

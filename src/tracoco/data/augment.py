@@ -1,11 +1,13 @@
-"""Flips, quarter turns and brightness: a pure operation each, and a function that draws it."""
+"""Flips, turns and intensities: a pure operation each, and a function that draws it."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
 
 from tracoco.geometry import Box, Index
 
@@ -20,6 +22,14 @@ class Orientation:
     plane: Plane
     exchanged: bool
     reversed_axes: tuple[int, ...]
+
+    @property
+    def reversed_before(self) -> Index:
+        """The axes of the stored volume that end up reversed."""
+        swap = {self.plane[0]: self.plane[1], self.plane[1]: self.plane[0]}
+        return tuple(
+            swap.get(axis, axis) if self.exchanged else axis for axis in self.reversed_axes
+        )
 
     def size_before(self, size: Index) -> Index:
         """The size in the stored volume of a box that has `size` afterwards."""
@@ -69,3 +79,54 @@ def brighten(values: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
     """Multiply intensities that lie in [0, 1], and keep them there."""
     bright: NDArray[np.float32] = np.clip(values * np.float32(factor), 0, 1)
     return bright
+
+
+def spread(
+    values: NDArray[np.float32], factor: float, pivot: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Multiply the distance of intensities in [0, 1] from a pivot, and keep them there."""
+    changed: NDArray[np.float32] = np.clip(pivot + np.float32(factor) * (values - pivot), 0, 1)
+    return changed
+
+
+def blur(values: NDArray[np.float32], sigma: float, axes: tuple[int, ...]) -> NDArray[np.float32]:
+    """A Gaussian blur along some axes; beyond the array its border goes on for ever."""
+    blurred: NDArray[np.float32] = gaussian_filter(
+        values, sigma, axes=axes, radius=blur_reach(sigma), mode="nearest"
+    )
+    return blurred
+
+
+def blur_reach(sigma: float) -> int:
+    """How many voxels away a blur still looks; three deviations hold all but 0.3 % of it."""
+    return math.ceil(3 * sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """How the intensities of a crop change; one for both crops of a pair: they show one scan."""
+
+    brightness: float
+    contrast: float = 1.0
+    pivot: NDArray[np.float32] | None = None
+    """Per channel, what the contrast leaves as it is; none where the contrast stays."""
+    sigma: float = 0.0
+
+    def apply(self, values: NDArray[np.float32], axes: tuple[int, ...]) -> NDArray[np.float32]:
+        """Brighten, change the contrast, and blur along the spatial `axes`, counted from behind."""
+        values = brighten(values, self.brightness)
+        if self.pivot is not None:
+            values = spread(values, self.contrast, self.pivot)
+        return blur(values, self.sigma, axes) if self.sigma else values
+
+
+def draw_strong(random: Generator, brightness: float, voxels: NDArray[np.float32]) -> Appearance:
+    """A contrast in [0.5, 1.5] and, every other time, a blur of 0.1 to 2 voxels.
+
+    The contrast turns about the mean of `voxels` after the brightness. About the middle of the
+    range it would mostly be one more change of brightness, since scans are dark.
+    """
+    contrast = float(random.uniform(0.5, 1.5))
+    sigma = float(random.uniform(0.1, 2)) if random.random() < 0.5 else 0.0
+    pivot = brighten(voxels, brightness).mean(axis=(-3, -2, -1), keepdims=True)
+    return Appearance(brightness, contrast, pivot, sigma)

@@ -1,4 +1,4 @@
-"""Two overlapping crops of one stored volume: same orientation and brightness, another place."""
+"""Two overlapping crops of one stored volume: same orientation and looks, another place."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +8,17 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tracoco.config import DataConfig
-from tracoco.data.augment import Plane, Voxel, brighten, draw_brightness, draw_orientation
-from tracoco.geometry import Box, Index, start_range, whole
+from tracoco.data.augment import (
+    Appearance,
+    Plane,
+    Voxel,
+    blur_reach,
+    draw_brightness,
+    draw_orientation,
+    draw_strong,
+)
+from tracoco.data.places import draw_first, draw_second
+from tracoco.geometry import Box, Index, whole
 from tracoco.project.store import StoredCase
 
 
@@ -51,18 +60,25 @@ class CropRule:
 def draw_crop_pair(
     case: StoredCase, rule: CropRule, random: Generator, *, labelled: bool
 ) -> CropPair:
-    """Draw orientation, brightness and two places, then read only the voxels that they need."""
+    """Draw orientation, looks and two places, then read only the voxels that they need."""
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
     )
-    factor = draw_brightness(random, rule.config.brightness)
+    looks = Appearance(draw_brightness(random, rule.config.brightness))
     size = orientation.size_before(rule.size)
     first = draw_first(case, size, random, rule.config.foreground if labelled else 0.0)
-    second = draw_second(first, case.shape, random)
+    second = draw_second(
+        first, case.shape, random, rule.config.translation, orientation.reversed_before
+    )
     image = case.image()
+    if rule.config.strong:
+        # Drawn last, so that the places are those of a run without it; about the first crop, but
+        # for both, since where they meet they must look the same.
+        voxels = image[_last_axes(first.intersect(whole(case.shape)))]
+        looks = draw_strong(random, looks.brightness, voxels)
 
     def crop(box: Box) -> Crop:
-        values = orientation.apply(brighten(read_box(image, box), factor))
+        values = orientation.apply(read_changed(image, box, looks))
         inside = orientation.apply(inside_volume(box, case.shape))
         return Crop(values, inside, orientation.place(box, case.shape))
 
@@ -70,29 +86,19 @@ def draw_crop_pair(
     return CropPair(case.id, crop(first), crop(second), label)
 
 
-def draw_first(case: StoredCase, size: Index, random: Generator, foreground: float) -> Box:
-    """A box anywhere in the volume, or, with probability `foreground`, over a foreground voxel."""
-    ranges = [start_range(n, s) for n, s in zip(case.shape, size, strict=True)]
-    if random.random() < foreground and len(voxels := case.foreground()):
-        voxel = random.choice(voxels)
-        ranges = [
-            (min(max(low, v - s + 1), high), max(min(high, v), low))
-            for (low, high), v, s in zip(ranges, voxel, size, strict=True)
-        ]
-    return Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
+def read_changed(image: NDArray[np.float32], box: Box, looks: Appearance) -> NDArray[np.float32]:
+    """The voxels of a box as they look after a change of intensities, zero beyond the volume.
 
-
-def draw_second(first: Box, shape: Index, random: Generator) -> Box:
-    """A box shifted by at most half its size along each axis, never by nothing if there is room."""
-    ranges = []
-    for start, size, length in zip(first.start, first.size, shape, strict=True):
-        low, high = start_range(length, size)
-        ranges.append((max(low, start - size // 2), min(high, start + size // 2)))
-    room = any(low < high for low, high in ranges)
-    while True:
-        place = tuple(int(random.integers(low, high + 1)) for low, high in ranges)
-        if place != first.start or not room:
-            return Box(place, first.size)
+    A blur is given what lies around the box, so that crops agree where they meet. Along an axis
+    on which the box is a single slice nothing is blurred.
+    """
+    margin = tuple(blur_reach(looks.sigma) if n > 1 else 0 for n in box.size)
+    start = tuple(a - m for a, m in zip(box.start, margin, strict=True))
+    size = tuple(n + 2 * m for n, m in zip(box.size, margin, strict=True))
+    around = Box(start, size).intersect(whole(image.shape[-3:]))
+    axes = tuple(axis - len(margin) for axis, m in enumerate(margin) if m)
+    changed = looks.apply(image[_last_axes(around)], axes)
+    return read_box(changed, box.seen_from(around.start))
 
 
 def read_box(array: NDArray[Voxel], box: Box) -> NDArray[Voxel]:

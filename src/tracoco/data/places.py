@@ -1,0 +1,87 @@
+"""Where the two crops of a pair lie."""
+
+from collections.abc import Sequence
+
+from numpy.random import Generator
+
+from tracoco.config import Translation
+from tracoco.geometry import Box, Index, start_range
+from tracoco.project.store import StoredCase
+
+Range = tuple[int, int]
+
+
+def draw_first(case: StoredCase, size: Index, random: Generator, foreground: float) -> Box:
+    """A box anywhere in the volume, or, with probability `foreground`, over a foreground voxel."""
+    ranges = [start_range(n, s) for n, s in zip(case.shape, size, strict=True)]
+    if random.random() < foreground and len(voxels := case.foreground()):
+        voxel = random.choice(voxels)
+        ranges = [
+            (min(max(low, v - s + 1), high), max(min(high, v), low))
+            for (low, high), v, s in zip(ranges, voxel, size, strict=True)
+        ]
+    return Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
+
+
+def draw_second(
+    first: Box,
+    shape: Index,
+    random: Generator,
+    translation: Translation = "random",
+    reversed_axes: Sequence[int] = (),
+) -> Box:
+    """A box that meets the first one, as far from it as `DataConfig.translation` says.
+
+    Args:
+        first: the other box.
+        shape: of the volume.
+        random: decides.
+        translation: how far.
+        reversed_axes: axes that will be reversed afterwards, so that low is high for now.
+    """
+    if translation == "none":
+        return first
+    ranges = [start_range(n, s) for n, s in zip(shape, first.size, strict=True)]
+    if translation == "random":
+        return _draw_near(first, ranges, random)
+    place = []
+    for axis, (start, size, (low, high)) in enumerate(
+        zip(first.start, first.size, ranges, strict=True)
+    ):
+        if translation == "low":
+            end = high if axis in reversed_axes else low
+            place.append(_draw_towards(end, start, size, random))
+        else:
+            # Rounded down, so that at least one voxel is left in common.
+            shift = size // 2 if translation == "half" else size * 3 // 4
+            place.append(_draw_beside(start, shift, (low, high), random))
+    return Box(tuple(place), first.size)
+
+
+def _draw_near(first: Box, ranges: Sequence[Range], random: Generator) -> Box:
+    """A box shifted by at most half its size along each axis, never by nothing if there is room."""
+    ranges = [
+        (max(low, start - size // 2), min(high, start + size // 2))
+        for start, size, (low, high) in zip(first.start, first.size, ranges, strict=True)
+    ]
+    room = any(low < high for low, high in ranges)
+    while True:
+        place = tuple(int(random.integers(low, high + 1)) for low, high in ranges)
+        if place != first.start or not room:
+            return Box(place, first.size)
+
+
+def _draw_beside(start: int, shift: int, limits: Range, random: Generator) -> int:
+    """A start `shift` away, or on the side with more room; either side where they are equal."""
+    low, high = max(limits[0], start - shift), min(limits[1], start + shift)
+    if start - low == high - start:
+        return int(random.choice((low, high)))
+    return low if start - low > high - start else high
+
+
+def _draw_towards(end: int, start: int, size: int, random: Generator) -> int:
+    """A start between `end` and `start`; half a crop away where that would not meet the first."""
+    found = int(random.integers(min(end, start), max(end, start) + 1))
+    if abs(found - start) < size:
+        return found
+    return start + (size // 2 if end > start else -(size // 2))
