@@ -12,6 +12,7 @@ import pytest
 from samples import make_project, write_ball, write_balls, write_scan
 
 from tracoco.cli import main
+from tracoco.methods import METHODS
 from tracoco.project.folder import Project
 
 SHORT = ["--set", "training.steps=2", "--set", "network.filters=4", "--set", "data.workers=0"]
@@ -84,6 +85,37 @@ def test_the_whole_path_from_scans_to_a_comparison(tracoco: Command, tmp_path: P
         scores["summary"]["dice"],
     )
     assert tracoco("compare", run)[0] == 0
+
+
+def test_the_papers_protocol_from_training_to_scores(tracoco: Command, tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=5, unlabelled=1)
+    project, run = tmp_path / "project", tmp_path / "run"
+    tracoco("init", data, "-o", project, "--test", 2)
+    tracoco("prepare", project)
+    paper = ["--select-on-test", "--set", "data.labelled=2", "--set", "inference.stride=[8, 8, 2]"]
+    code, _, err = tracoco("train", project, "-o", run, *SHORT, *CROP, *paper)
+    assert code == 0
+    assert "2 labelled (1 label hidden) and 2 unlabelled cases" in err
+    mark = "best was chosen on the test cases"
+    assert mark in err
+    out = run / "predictions" / "test"
+    code, printed, _ = tracoco("predict", run, project, out, "--checkpoint", "best", "--cct")
+    assert (code, mark in printed) == (0, True)
+    code, printed, _ = tracoco("evaluate", out, project, "--protocol", "paper", "--cct", "--json")
+    scores = json.loads(printed)
+    assert (code, scores["watermark"], scores["predicted_with_cct"]) == (0, mark, True)
+    assert scores["protocol"] == {
+        "units": "voxel",
+        "empty": "zero",
+        "tolerance": 2.0,
+        "cct": True,
+    }
+    printed = tracoco("evaluate", out, project, "--protocol", "paper")[1]
+    assert "voxel" in printed
+    assert mark in printed
+    assert "were removed when predicting (--cct)" in " ".join(printed.split())
+    error = tracoco.refuses("evaluate", out, project, "--protocol", "paper", "--units", "mm")
+    assert "--protocol paper means --units voxel" in error
 
 
 def test_an_empty_folder(tracoco: Command, tmp_path: Path) -> None:
@@ -226,7 +258,7 @@ def test_resuming_into_a_folder_that_is_no_run_leaves_it_alone(
 def test_methods_and_presets_as_text_and_json(tracoco: Command) -> None:
     code, out, _ = tracoco("methods", "--json")
     assert code == 0
-    assert [row["method"] for row in json.loads(out)["rows"]] == ["supervised", "tracoco"]
+    assert [row["method"] for row in json.loads(out)["rows"]] == list(METHODS)
     assert "Two networks" in tracoco("methods")[1]
     assert "demo" in [row["preset"] for row in json.loads(tracoco("presets", "--json")[1])["rows"]]
     assert tracoco("presets", "demo")[1].startswith("# ")

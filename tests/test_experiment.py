@@ -6,10 +6,10 @@ import pytest
 import torch
 from samples import make_project, write_balls
 
-from tracoco.config import load_config
 from tracoco.errors import UserError
 from tracoco.experiment import Experiment, train
 from tracoco.inference.predictor import Predictor
+from tracoco.presets import load_config
 from tracoco.project.folder import Project, init_project
 from tracoco.project.prepare import prepare
 from tracoco.training.run_folder import RunFolder
@@ -36,10 +36,11 @@ def test_a_run_folder_says_everything_before_the_first_step(
     assert facts["torch"] == torch.__version__
     assert facts["splits"] == project.load_splits().hash()
     assert 0 < facts["labelled_share"] < 0.2
+    assert (facts["select_on"], facts["hidden_labels"]) == ("validation", 0)
     log = read_log(folder.log_file)
     assert [record["step"] for record in log] == [0, 1]
     assert set(log[0]["terms"]) == {"supervised", "crc", "translation", "entropy"}
-    assert {"share/0", "share/1", "likely", "unlikely", "agreement"} == set(log[0]["health"])
+    assert {"share/0", "share/1", "likely", "unlikely", "agreement"} <= set(log[0]["health"])
     assert 0 < log[0]["shift"] <= 0.5
     assert 0 <= log[-1]["validation"]["dice"] <= 1
 
@@ -81,6 +82,8 @@ def test_without_unlabelled_cases_a_method_that_needs_them_says_so(tmp_path: Pat
     [
         ("data.unlabelled_batch=0", "data.unlabelled_batch is 0"),
         ("inference.overlap=1.5", "inference.overlap 1.5"),
+        ("inference.stride=[16, 16, 17]", "inference.stride [16, 16, 17]"),
+        ("data.labelled=4", "data.labelled is 4"),
         ("data.crop=[16, 16]", "has not the 3 axes"),
     ],
 )
@@ -125,6 +128,52 @@ def test_an_unprepared_project_says_what_to_run(tmp_path: Path) -> None:
         Experiment.of(project, load_config(None, SHORT))
 
 
+def test_hidden_labels_are_never_opened_and_the_run_says_how_many_there_are(
+    tmp_path: Path,
+) -> None:
+    project = make_project(tmp_path)
+    given = project.load_splits()
+    for id_ in given.labelled[1:]:  # the store has these labels, but a run without them needs none
+        for part in ("label", "foreground"):
+            (project.store_root / f"{id_}.{part}.npy").unlink()
+    config = load_config(None, [*SHORT, "data.labelled=1", "data.labelled_batch=1"])
+    experiment = Experiment.of(project, config)
+    assert experiment.splits.labelled == given.labelled[:1]
+    assert experiment.splits.unlabelled == given.unlabelled + given.labelled[1:]
+    assert (experiment.splits.validation, experiment.splits.test) == (given.validation, given.test)
+    assert "1 labelled (2 labels hidden) and 6 unlabelled cases" in experiment.announcement(ALONE)
+    # Six unlabelled cases, two a step: three steps see each of them once.
+    seen = {case for step in range(3) for case in experiment.source(ALONE)[step].cases[1:]}
+    assert seen == set(experiment.splits.unlabelled)
+    train(project, config, tmp_path / "run", device="cpu")
+    folder = RunFolder(tmp_path / "run")
+    assert folder.splits() == experiment.splits
+    assert folder.facts()["hidden_labels"] == 2
+    assert folder.facts()["splits"] == experiment.splits.hash() != given.hash()
+    train(project, config, tmp_path / "run", resume=True, device="cpu")
+
+
+def test_hidden_labels_make_unlabelled_cases_where_there_were_none(tmp_path: Path) -> None:
+    project = make_project(tmp_path, labelled=4, unlabelled=0)
+    config = load_config(None, [*SHORT, "data.labelled=1"])
+    assert len(Experiment.of(project, config).splits.unlabelled) == 2
+    alone = load_config(None, [*SHORT, "data.labelled=1", "method.name=supervised"])
+    experiment = Experiment.of(project, alone)
+    assert experiment.config.data.unlabelled_batch == 0
+    assert "1 labelled (2 labels hidden) and 0 unlabelled" in experiment.announcement(ALONE)
+
+
+def test_a_2d_project_gives_its_stride_as_its_crop(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=2, unlabelled=2)
+    project = init_project(data, tmp_path / "project", dimensions=2)
+    prepare(project)
+    short = ["data.crop=[16, 16]", "method.cutmix=false"]
+    for stride in ("[8, 4]", "[1, 8, 4]"):
+        Experiment.of(project, load_config(None, [*short, f"inference.stride={stride}"]))
+    with pytest.raises(UserError, match=r"inference\.stride \[8, 8, 4\]"):
+        Experiment.of(project, load_config(None, [*short, "inference.stride=[8, 8, 4]"]))
+
+
 @pytest.mark.parametrize("network", ["light-unet", "unet"])
 def test_a_2d_project_trains_on_slices_and_predicts_volumes(tmp_path: Path, network: str) -> None:
     data = write_balls(tmp_path / "data", labelled=3, unlabelled=2)
@@ -153,3 +202,31 @@ def test_compiled_networks_train_resume_and_predict(project: Project, tmp_path: 
         24,
         20,
     )
+
+
+def test_where_every_case_has_a_label_the_labelled_ones_can_be_used_twice(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=3, unlabelled=0)
+    project = init_project(data, tmp_path / "project")
+    prepare(project)
+    reused = load_config(None, ["data.reuse_labelled=true", *SHORT])
+    batch = Experiment.of(project, reused).source(ALONE)[0]
+    assert len(batch.cases) == 4
+    assert batch.labelled_count == 2
+    assert set(batch.cases) <= set(project.load_splits().labelled)
+
+
+def test_an_epoch_is_of_scans_and_of_slices_where_networks_see_slices(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=3, unlabelled=2)
+    volumes = init_project(data, tmp_path / "volumes")
+    slices = init_project(data, tmp_path / "slices", dimensions=2)
+    for project in (volumes, slices):
+        prepare(project)
+    assert Experiment.of(volumes, load_config(None, SHORT)).epoch == 3
+    flat = [each for each in SHORT if "crop" not in each]
+    assert Experiment.of(slices, load_config(None, flat)).epoch == 3 * 20
+
+
+def test_a_method_that_needs_a_warning_gives_it_at_the_start(project: Project) -> None:
+    released = load_config(None, ["method.name=tracoco-as-released", *SHORT])
+    assert "spatial axis" in Experiment.of(project, released).announcement(ALONE)
+    assert "mind" not in Experiment.of(project, load_config(None, SHORT)).announcement(ALONE)

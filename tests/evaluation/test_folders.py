@@ -126,7 +126,12 @@ def test_the_file_holds_everything_and_no_nan(tmp_path: Path) -> None:
     stored = read_json(predictions / "scores.json")
     assert stored == json.loads(json.dumps(result, allow_nan=False))
     assert (stored["prediction"], stored["truth"]) == (str(predictions), str(truths))
-    assert stored["protocol"] == {"units": "voxel", "empty": "missed", "tolerance": 1.0}
+    assert stored["protocol"] == {
+        "units": "voxel",
+        "empty": "missed",
+        "tolerance": 1.0,
+        "cct": False,
+    }
     assert [(row["case"], row["label"], row["dice"]) for row in stored["rows"]] == [
         ("a", 1, 100.0),
         ("a", 2, 0.0),
@@ -164,3 +169,42 @@ def test_the_scores_of_one_file_do_not_replace_those_of_its_folder(tmp_path: Pat
     single = evaluate_predictions(predictions / "a.nii", truths / "a.nii")
     assert len(single["rows"]) == 1
     assert len(read_json(predictions / "scores.json")["rows"]) == 2
+
+
+def save_block(path: Path, *, speck: bool) -> Path:
+    """Sixteen slices of 20 x 10 voxels with a block of 60, and maybe a speck far from it."""
+    array = np.zeros((20, 10, 16), dtype=np.uint8)  # 3200 voxels: fewer than 3 are a speck
+    array[2:5, 2:6, 2:7] = 5
+    array[18, 8, 14] = 5 if speck else 0
+    path.parent.mkdir(exist_ok=True)
+    nib.save(nib.Nifti1Image(array, np.eye(4)), path)
+    return path
+
+
+def test_a_prediction_is_cleaned_before_it_is_scored_if_the_protocol_says_so(
+    tmp_path: Path,
+) -> None:
+    predictions, truths = folders(tmp_path)
+    written = save_block(predictions / "a.nii.gz", speck=True)
+    save_block(truths / "a.nii.gz", speck=True)
+    before = written.read_bytes()
+    as_it_is = evaluate_predictions(predictions, truths)
+    assert (as_it_is["summary"]["dice"], as_it_is["protocol"]["cct"]) == (100.0, False)
+    cleaned = evaluate_predictions(predictions, truths, Protocol(cct=True))
+    # 60 of 61 voxels are left, and the truth is not cleaned: 2 * 60 / 121.
+    assert cleaned["summary"]["dice"] == pytest.approx(100 * 120 / 121)
+    assert read_json(predictions / "scores.json")["protocol"]["cct"] is True
+    assert written.read_bytes() == before
+
+
+def test_what_the_note_says_of_the_predictions_stays_with_their_scores(tmp_path: Path) -> None:
+    predictions, truths = folders(tmp_path)
+    save(predictions / "a.nii", 0, 1, 0)
+    save(truths / "a.nii", 0, 1, 0)
+    plain = evaluate_predictions(predictions, truths)
+    assert (plain["watermark"], plain["predicted_with_cct"]) == ("", False)
+    write_json(predictions / "predictions.json", {"labels": {}, "watermark": "mark", "cct": True})
+    evaluate_predictions(predictions, truths)
+    stored = read_json(predictions / "scores.json")
+    assert (stored["watermark"], stored["predicted_with_cct"]) == ("mark", True)
+    assert stored["protocol"]["cct"] is False  # nothing was removed before scoring

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.config import load_config
 from tracoco.experiment import train
+from tracoco.presets import load_config
 from tracoco.project.folder import Project
 
 SETTINGS = ["training.steps=40", "data.crop=[16, 16, 16]", "network.filters=8", "data.workers=0"]

@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,12 @@ from samples import write_balls, write_scan
 
 from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
+from tracoco.files import read_json, write_json
 from tracoco.inference.predictions import planned_predictions, predict_scans
-from tracoco.inference.predictor import Prediction
+from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.folder import Project, init_project
+from tracoco.scans.reader import read_label
+from tracoco.scans.scan import Scan
 
 
 def test_what_goes_where(tmp_path: Path) -> None:
@@ -144,3 +148,65 @@ def test_new_predictions_do_not_keep_old_scores(
     evaluate_predictions(out, truth)
     predict_scans(run, single, out, device="cpu")
     assert not (out / "scores.json").exists()
+
+
+@pytest.mark.parametrize("cct", [False, True])
+def test_specks_are_removed_where_it_is_asked_for_and_the_note_says_so(
+    run: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, cct: bool
+) -> None:
+    predict = Predictor.__call__
+
+    def speckled(predictor: Predictor, scan: Scan) -> Prediction:
+        found = predict(predictor, scan)
+        found.label[2:8, 2:8, 2:8] = 1
+        found.label[25, 23, 19] = 1
+        return found
+
+    monkeypatch.setattr(Predictor, "__call__", speckled)
+    image = images(project) / "case000.nii.gz"
+    predict_scans(run, image, tmp_path / "out", cct=cct, device="cpu")
+    label = read_label(tmp_path / "out" / "case000.nii.gz").array
+    # 26 x 24 x 20 voxels over 1500 are 8.3: a single voxel is a speck.
+    assert label[25, 23, 19] == (0 if cct else 1)
+    assert label[2:8, 2:8, 2:8].all()
+    note = json.loads((tmp_path / "out" / "predictions.json").read_text(encoding="utf-8"))
+    assert (note["cct"], note["watermark"]) == (cct, "")
+
+
+def test_cleaned_predictions_do_not_mix_with_others(
+    run: Path, project: Project, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    predict_scans(run, images(project) / "case000.nii.gz", out, device="cpu")
+    with pytest.raises(UserError, match=r"checkpoint last and without --cct; choose another OUT"):
+        predict_scans(run, images(project) / "case001.nii.gz", out, cct=True, device="cpu")
+
+
+def test_a_folder_of_before_there_was_cct_is_gone_on_with(
+    run: Path, project: Project, tmp_path: Path
+) -> None:
+    note = tmp_path / "out" / "predictions.json"
+    predict_scans(run, images(project) / "case000.nii.gz", note.parent, device="cpu")
+    values = read_json(note)
+    del values["cct"]
+    write_json(note, values)
+    predict_scans(run, images(project) / "case001.nii.gz", note.parent, device="cpu")
+    assert len(read_json(note)["rows"]) == 2
+
+
+def test_the_note_says_how_long_each_case_took(
+    run: Path, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict = Predictor.__call__
+
+    def slow(predictor: Predictor, scan: Scan) -> Prediction:
+        time.sleep(0.2)
+        return predict(predictor, scan)
+
+    monkeypatch.setattr(Predictor, "__call__", slow)
+    out = tmp_path / "out"
+    for name in ("case000", "case001"):
+        (case,) = predict_scans(run, images(project) / f"{name}.nii.gz", out, device="cpu")
+    first, second = read_json(out / "predictions.json")["rows"]
+    assert 0.2 < first["seconds"] < 20
+    assert second["seconds"] == case.seconds

@@ -4,11 +4,18 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from samples import write_balls
 
 from tracoco.errors import UserError
+from tracoco.experiment import train
 from tracoco.inference.predictions import predict_scans
 from tracoco.inference.predictor import Predictor
-from tracoco.project.folder import Project
+from tracoco.inference.sliding_window import predict_volume
+from tracoco.presets import load_config
+from tracoco.project.folder import Project, init_project
+from tracoco.project.prepare import prepare
+from tracoco.project.preprocess import raw_values, to_network_grid, to_scan_grid
+from tracoco.scans.reader import read_image
 
 
 def scan(project: Project) -> Path:
@@ -84,3 +91,60 @@ def test_an_array_with_a_hole_is_refused_and_the_callers_generator_is_left_alone
     array[3, 3, 3] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         predictor(array, (1, 1, 2))
+
+
+def test_network_1_alone_predicts(project: Project, tmp_path: Path) -> None:
+    settings = ["training.steps=2", "data.crop=[16, 16, 16]", "network.filters=4"]
+    run = tmp_path / "run"
+    train(project, load_config(None, [*settings, "data.workers=0"]), run, device="cpu")
+    checkpoint = torch.load(run / "last.pt", weights_only=True)
+    expected = Predictor.load(run, device="cpu")
+    crops = torch.rand(1, 1, 16, 16, 16)
+    for network, matters in ((0, True), (1, False)):
+        spoilt = {
+            name: torch.ones_like(value) if name.startswith(f"networks.{network}.") else value
+            for name, value in checkpoint["method"].items()
+        }
+        torch.save(checkpoint | {"method": spoilt}, run / "last.pt")
+        found = Predictor.load(run, device="cpu")
+        with torch.no_grad():
+            same = torch.equal(found.method.predict(crops), expected.method.predict(crops))
+        assert same != matters
+
+
+def test_in_2d_a_volume_is_predicted_slice_by_slice_and_stacked(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=2, unlabelled=1)
+    project = init_project(data, tmp_path / "project", dimensions=2)
+    prepare(project)
+    settings = ["method.name=supervised", "training.steps=40", "network.filters=8"]
+    config = load_config(None, [*settings, "data.crop=[16, 16]", "data.workers=0"])
+    train(project, config, tmp_path / "run", device="cpu")
+    predictor = Predictor.load(tmp_path / "run", device="cpu")
+    scan = read_image(project.load_cases()[0].image)
+    volume = torch.from_numpy(to_network_grid(scan.array, scan.spacing_mm, predictor.plan))
+    with torch.no_grad():
+        slices = [
+            predict_volume(predictor.method.predict, one, predictor.window, predictor.config)
+            for one in volume.split(1, dim=1)
+        ]
+    assert len(slices) > 10
+    stacked = to_scan_grid(torch.cat(slices, dim=1), scan.array.shape[1:], predictor.plan)
+    label = predictor(scan).label
+    assert 0 < label.mean() < 1
+    np.testing.assert_array_equal(label, raw_values(stacked, predictor.plan))
+    # A slice does not know its neighbours: emptying all others changes nothing in it.
+    middle = volume.shape[1] // 2
+    alone = torch.zeros_like(volume)
+    alone[:, middle] = volume[:, middle]
+    with torch.no_grad():
+        answer = predict_volume(predictor.method.predict, alone, predictor.window, predictor.config)
+    torch.testing.assert_close(answer[:, middle : middle + 1], slices[middle])
+
+
+def test_a_prediction_is_cleaned_on_request(run: Path, project: Project) -> None:
+    prediction = Predictor.load(run, device="cpu")(scan(project))
+    prediction.label[2:8, 2:8, 2:8] = 1
+    prediction.label[25, 23, 19] = 1
+    cleaned = prediction.without_specks()
+    assert (cleaned.label[25, 23, 19], prediction.label[25, 23, 19]) == (0, 1)
+    assert cleaned.scan is prediction.scan

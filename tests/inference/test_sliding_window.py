@@ -8,7 +8,14 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index
-from tracoco.inference.sliding_window import predict_volume, strides, window_weight
+from tracoco.inference.sliding_window import (
+    check_windows,
+    predict_volume,
+    stride_steps,
+    strides,
+    window_places,
+    window_weight,
+)
 
 
 def voxelwise(crops: Tensor) -> Tensor:
@@ -88,3 +95,59 @@ def test_in_2d_slices_do_not_overlap() -> None:
 def test_an_impossible_overlap_is_refused(overlap: float | tuple[float, ...]) -> None:
     with pytest.raises(UserError, match=r"inference\.overlap"):
         strides((8, 8, 4), overlap)
+
+
+def starts(shape: Index, window: Index, stride: Index) -> list[Index]:
+    config = InferenceConfig(stride=stride)
+    return [box.start for box in window_places(shape, window, config)]
+
+
+def test_windows_lie_a_stride_apart_and_the_last_is_moved_back_to_the_end() -> None:
+    # Along 12 voxels windows of 4 in strides of 3: 0, 3, 6, and 8 in place of 9.
+    assert starts((12, 4, 4), (4, 4, 4), (3, 2, 2)) == [(x, 0, 0) for x in (0, 3, 6, 8)]
+    # Where the last one fits exactly, there is none besides.
+    assert starts((4, 10, 4), (4, 4, 4), (1, 3, 1)) == [(0, y, 0) for y in (0, 3, 6)]
+
+
+def test_the_papers_strides_give_the_papers_number_of_windows() -> None:
+    # A volume of the mean size of the left atria: 6 x 3 x 3 windows.
+    places = starts((193, 142, 88), (112, 112, 80), (18, 18, 4))
+    assert len(places) == 54
+    assert places[-1] == (81, 30, 8)
+
+
+@given(
+    shape=st.tuples(*[st.integers(1, 20)] * 3),
+    window=st.tuples(*[st.integers(2, 8)] * 3),
+    share=st.floats(0.01, 1.0),
+)
+def test_every_voxel_has_an_answer_at_any_stride(shape: Index, window: Index, share: float) -> None:
+    volume = torch.rand(1, *shape, generator=torch.Generator().manual_seed(1))
+    stride = tuple(max(1, round(share * n)) for n in window)
+    probability = predict_volume(voxelwise, volume, window, InferenceConfig(stride=stride))
+    torch.testing.assert_close(probability[1], volume[0])
+
+
+def test_a_2d_project_gives_two_strides_or_three_with_a_leading_one() -> None:
+    assert stride_steps((1, 8, 8), (4, 3)) == stride_steps((1, 8, 8), (1, 4, 3)) == (1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride"),
+    [
+        ((8, 8, 4), (8, 8, 5)),  # a gap between windows
+        ((8, 8, 4), (4, 4)),  # two values in 3D
+        ((1, 8, 8), (2, 4, 4)),  # every other slice
+        ((1, 8, 8), (4,)),
+        ((8, 8, 4), (4, 4, 4, 4)),
+    ],
+)
+def test_an_impossible_stride_is_refused(window: Index, stride: Index) -> None:
+    with pytest.raises(UserError, match=r"inference\.stride"):
+        check_windows(window, InferenceConfig(stride=stride))
+
+
+def test_a_stride_stands_in_place_of_an_overlap() -> None:
+    check_windows((8, 8, 4), InferenceConfig(stride=(8, 1, 4), overlap=1.5))
+    with pytest.raises(UserError, match=r"inference\.overlap"):
+        check_windows((8, 8, 4), InferenceConfig(overlap=1.5))

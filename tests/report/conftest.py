@@ -51,6 +51,7 @@ class Bench:
         log: Sequence[dict[str, Any]] | None = None,
         splits: Splits | None = None,
         class_names: tuple[str, ...] = ("background", "organ"),
+        hidden_labels: int = 0,
         **config: Any,
     ) -> Path:
         """The folder of a run."""
@@ -67,7 +68,7 @@ class Bench:
                 crop=(6, 6, 4),
             ),
             splits or Splits(("l1", "l2"), ("u1", "u2", "u3"), ("v1",), ()),
-            {"labelled_share": 0.2, "global_batch": 4},
+            {"labelled_share": 0.2, "global_batch": 4, "hidden_labels": hidden_labels},
         )
         records = [self.record(step) for step in range(STEPS)] if log is None else log
         text = "".join(json.dumps(each) + "\n" for each in records)
@@ -97,8 +98,12 @@ class Bench:
         name: str = "test",
         protocol: Protocol | None = None,
         organ: str = "organ",
+        **note: Any,
     ) -> Path:
-        """An evaluated folder of predictions; its scans lie beside the run."""
+        """An evaluated folder of predictions; its scans lie beside the run.
+
+        `note` is what `predict` has to say besides.
+        """
         data, out = self.root / f"data-{run.name}-{name}", run / "predictions" / name
         rows = []
         for case, (prediction, truth) in (cases or self.cases()).items():
@@ -108,7 +113,7 @@ class Bench:
             found = self.save(out / file, prediction)
             rows.append({"case": case, "image": str(image), "prediction": str(found)})
         origin = {"run": str(run), "checkpoint": "last", "labels": {"1": organ}}
-        write_json(out / "predictions.json", origin | {"rows": rows})
+        write_json(out / "predictions.json", origin | {"rows": rows} | note)
         evaluate_predictions(out, data / "labels", protocol)
         return out
 

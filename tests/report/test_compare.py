@@ -79,3 +79,44 @@ def test_unfinished_runs_and_training_cases_are_pointed_out(bench: "Bench") -> N
         "not finished: step 12 of 30; "
         "1 of the scored cases have names of labelled training cases (found)"
     )
+
+
+def test_conventions_that_flatter_are_said_of_every_row(bench: "Bench") -> None:
+    paper = Protocol(units="voxel", empty="zero", cct=True)
+    runs = [bench.run(name) for name in ("a", "b")]
+    for run in runs:
+        bench.scores(run, protocol=paper)
+    said = "empty masks count as zero; small components were removed before scoring (--cct)"
+    assert [row.note for row in compare_runs(runs)] == [said, said]
+
+
+def test_removed_components_are_pointed_out_whenever_they_were_removed(bench: "Bench") -> None:
+    first, second, third = (bench.run(name) for name in ("a", "b", "c"))
+    bench.scores(first, cct=True)
+    bench.scores(second)
+    bench.scores(third, cct=True, protocol=Protocol(cct=True))
+    assert [row.note for row in compare_runs([first, second, third])] == [
+        "small components were removed when predicting (--cct)",
+        "small components were not removed",
+        "small components were removed when predicting and before scoring (--cct)",
+    ]
+
+
+def test_hidden_labels_and_a_watermark_are_pointed_out(bench: "Bench") -> None:
+    run = bench.run(hidden_labels=6)
+    bench.scores(run, watermark="best was chosen on the test cases")
+    assert compare_runs([run])[0].note == "best was chosen on the test cases; 6 labels hidden"
+    assert compare_runs([bench.run("b", hidden_labels=1)])[0].note == (
+        "1 label hidden; not evaluated"
+    )
+
+
+def test_the_time_of_a_prediction_is_the_mean_of_the_cases(bench: "Bench") -> None:
+    run = bench.run()
+    path = bench.scores(run) / "predictions.json"
+    assert compare_runs([run])[0].seconds is None
+    note = read_json(path)
+    for row, seconds in zip(note["rows"], (1.0, 2.0, 6.0), strict=True):
+        row["seconds"] = seconds
+    write_json(path, note)
+    assert compare_runs([run])[0].seconds == 3.0

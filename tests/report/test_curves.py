@@ -54,3 +54,10 @@ def test_rate_and_shift(bench: "Bench") -> None:
 
 def test_an_empty_log_has_no_charts() -> None:
     assert (loss_charts([]), rate_chart([]), shift_chart([])) == ([], None, None)
+
+
+def test_the_curve_of_test_cases_is_not_called_validation(bench: "Bench") -> None:
+    chart = validation_chart([bench.record(0), bench.record(1, test={"dice": 0.5})])
+    assert chart is not None
+    assert (chart.title, chart.latest) == ("test Dice", "50.0 %")
+    assert "best was chosen on the test cases" in chart.about

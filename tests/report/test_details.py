@@ -47,3 +47,9 @@ def test_without_weights_there_is_no_command(bench: "Bench") -> None:
     run = bench.run()
     (run / "last.pt").unlink()
     assert predict_commands(RunRecord.read(run)) == []
+
+
+def test_the_best_checkpoint_is_called_what_it_was_chosen_on(bench: "Bench") -> None:
+    run = bench.run(training={"steps": 30, "select_on": "test"})
+    (run / "best.pt").touch()
+    assert predict_commands(RunRecord.read(run))[1].about.endswith("best on the test cases")

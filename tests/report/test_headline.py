@@ -64,3 +64,22 @@ def test_an_unfinished_run_says_how_far_it_is(bench: "Bench") -> None:
     note = unfinished_note(RunRecord.read(bench.run(log=[bench.record(0)])))
     assert note is not None
     assert "step 1 of 30" in note
+
+
+def test_hidden_labels_stand_by_the_labelled_scans(bench: "Bench") -> None:
+    shown = {tile.title: tile.about for tile in tiles(RunRecord.read(bench.run(hidden_labels=2)))}
+    assert shown["labelled scans"] == "and 3 without; 2 labels hidden"
+
+
+def test_a_watermark_stands_by_the_dice_and_is_a_warning(bench: "Bench") -> None:
+    run = bench.run()
+    bench.scores(run, watermark="no estimate")
+    record = RunRecord.read(run)
+    assert tiles(record)[0].about == "± 50.9, test, 3 cases; no estimate"
+    assert warnings(record) == ["The scores of 'test' are no test of new scans: no estimate."]
+
+
+def test_a_run_that_chooses_on_test_cases_warns_without_any_scores(bench: "Bench") -> None:
+    run = bench.run(training={"steps": 30, "select_on": "test"})
+    (warning,) = warnings(RunRecord.read(run))
+    assert "best was chosen on the test cases" in warning

@@ -50,3 +50,10 @@ def test_a_method_without_pseudo_labels_has_no_charts(bench: "Bench") -> None:
 def test_an_unknown_figure_has_a_chart_of_its_own(bench: "Bench") -> None:
     run = bench.run(log=[bench.record(0, health={"certainty": 0.5})])
     assert [chart.title for chart in health_charts(RunRecord.read(run))] == ["certainty"]
+
+
+def test_a_distance_is_shown_in_voxels_and_not_as_a_share(bench: "Bench") -> None:
+    run = bench.run(log=[bench.record(0, health={"distance": 120.5})])
+    (distance,) = health_charts(RunRecord.read(run))
+    assert distance.latest == "120.5 voxels"
+    assert distance.lines[0].values.tolist() == [120.5]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tracoco.evaluation.scores import Protocol
 from tracoco.project.splits import Splits
 from tracoco.report.page import case_pictures, write_report
 from tracoco.report.run_record import RunRecord
@@ -193,3 +194,23 @@ def test_the_cases_of_a_long_table_are_folded_away(
     page = write_report(run).read_text(encoding="utf-8")
     assert "<summary>2 more cases</summary>" in page
     assert page.count('<th rowspan="1">') == 3
+
+
+def test_conventions_time_and_hidden_labels_are_on_the_page(bench: "Bench") -> None:
+    run = bench.run(hidden_labels=4)
+    rows = [{"case": "found", "image": "a", "prediction": "b", "seconds": 1.25}]
+    bench.scores(run, protocol=Protocol(cct=True), rows=rows, watermark="<no> estimate")
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "Small components were removed before scoring (--cct)." in page
+    assert "1.25 s a case" in page
+    assert "4 labels hidden: " in page
+    assert page.count('<p class="flag">&lt;no&gt; estimate</p>') == 2
+    assert Checker(page).open == []
+
+
+def test_where_test_cases_choose_no_validation_cases_are_missed(bench: "Bench") -> None:
+    run = bench.run(
+        splits=Splits(("l",), (), (), ("t",)), training={"steps": 30, "select_on": "test"}
+    )
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "There are no validation cases" not in page

@@ -55,3 +55,12 @@ def test_validation_cases_matter_only_for_the_checkpoint_chosen_on_them(bench: "
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a run"):
         RunRecord.read(tmp_path)
+
+
+def test_validation_cases_matter_not_at_all_where_test_cases_chose(bench: "Bench") -> None:
+    chosen_on_test = {"steps": 30, "select_on": "test"}
+    run = bench.run(splits=Splits(("l1",), (), ("found",), ("t",)), training=chosen_on_test)
+    bench.scores(run, checkpoint="best")
+    record = RunRecord.read(run)
+    assert record.seen_before(record.scores[0]) == []
+    assert record.chosen_on_test

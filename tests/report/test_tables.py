@@ -89,3 +89,13 @@ def test_only_the_worst_cases_are_listed_and_names_are_not_markup(bench: "Bench"
     out = bench.scores(bench.run(), {f"[bold]{index}": pair for index in range(7)})
     shown = text(score_table(read_json(out / "scores.json")))
     assert shown.count("[bold]") == 5
+
+
+def test_conventions_and_a_watermark_stand_by_the_scores(bench: "Bench") -> None:
+    plain = text(score_table(read_json(bench.scores(bench.run()) / "scores.json")))
+    paper = Protocol(units="voxel", empty="zero", cct=True)
+    out = bench.scores(bench.run("b"), protocol=paper, watermark="no estimate", cct=True)
+    shown = text(score_table(read_json(out / "scores.json")))
+    for words in ("no estimate", "empty masks count as zero", "when predicting and before scoring"):
+        assert words in shown
+        assert words not in plain

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
+from tracoco.evaluation.scores import Protocol
 from tracoco.report.scored import read_scores
 from tracoco.report.volumes import read_case
 
@@ -43,3 +44,14 @@ def test_a_scan_of_another_size_is_refused(bench: "Bench") -> None:
     bench.save(bench.root / "data-run-test" / "images" / "found.nii.gz", np.ones((4, 4, 4)))
     with pytest.raises(UserError, match="different shapes"):
         read_case(scores, "found")
+
+
+def test_the_picture_shows_the_prediction_as_it_was_scored(bench: "Bench") -> None:
+    truth = np.zeros((16, 16, 10), dtype=np.uint8)  # 2560 voxels: a single one is a speck
+    truth[2:6, 2:6, 2:6] = 1
+    speckled = truth.copy()
+    speckled[14, 14, 8] = 1
+    for cct, specks in ((False, 1), (True, 0)):
+        run, protocol = bench.run(f"cct-{cct}"), Protocol(cct=cct)
+        scores = read_scores(bench.scores(run, {"a": (speckled, truth)}, protocol=protocol))
+        assert read_case(scores, "a").prediction[14, 14, 8] == specks

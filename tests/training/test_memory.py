@@ -15,7 +15,7 @@ PROGRAM = """
 import re, sys
 from pathlib import Path
 import torch
-from tracoco.config import load_config
+from tracoco.presets import load_config
 from tracoco.experiment import train
 from tracoco.project.folder import Project
 

@@ -48,3 +48,15 @@ def test_without_a_console_nothing_is_shown(capsys: pytest.CaptureFixture[str]) 
 
 def test_validation_is_described_in_percent() -> None:
     assert describe(record(0, validation={"dice": 0.5})) == "crc 0.250  validation Dice 50.0"
+
+
+def test_a_dice_of_test_cases_is_called_so_and_shown_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert describe(record(0, test={"dice": 0.5})) == (
+        "crc 0.250  test Dice 50.0, which chooses best"
+    )
+    with shown_progress("tracoco", 0, 100, Console(file=io.StringIO())) as display:
+        display.show(record(0))
+        display.show(record(1, test={"dice": 0.5}))
+    assert "test Dice 50.0" in capsys.readouterr().err

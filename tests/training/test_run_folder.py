@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tracoco import files
-from tracoco.config import Config
+from tracoco.config import Config, parse_config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
 from tracoco.training import run_folder
@@ -70,3 +70,15 @@ def test_a_folder_in_use_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> N
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"is not a run: it has no config\.yaml"):
         RunFolder(tmp_path).config()
+
+
+def test_only_the_best_checkpoint_that_test_cases_chose_has_a_watermark(
+    project: Project, tmp_path: Path
+) -> None:
+    marks = {}
+    for select_on in ("validation", "test"):
+        folder = RunFolder(tmp_path / select_on)
+        config = parse_config({"training": {"select_on": select_on}}, "test")
+        folder.create(config, project.load_plan(), project.load_splits(), {})
+        marks[select_on] = [folder.watermark(checkpoint) for checkpoint in ("last", "best")]
+    assert marks == {"validation": ["", ""], "test": ["", "best was chosen on the test cases"]}

@@ -27,7 +27,7 @@ def presets(
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or print one."""
-    from tracoco.config import preset_names, preset_text, read_preset
+    from tracoco.presets import preset_names, preset_text, read_preset
 
     names = [name] if name else preset_names()
     if as_json:

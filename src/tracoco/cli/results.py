@@ -1,4 +1,4 @@
-"""`tracoco report` and `compare`: what came out of runs."""
+"""`tracoco context`, `report` and `compare`: what came out of runs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,8 +6,43 @@ from typing import Annotated
 
 import typer
 
-from tracoco.cli.app import AsJson, RunArgument, app
-from tracoco.console import print_json, print_table
+from tracoco.cli.app import AsJson, Device, RunArgument, Seed, app
+from tracoco.console import print_json, print_table, progress_console
+
+
+@app.command()
+def context(
+    run: RunArgument,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Scan, folder, or project.")],
+    shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops of each scan.")] = 20,
+    checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much answers depend on what surrounds a voxel.
+
+    Predicts pairs of shifted crops and compares the two answers inside their overlap. A project
+    in place of DATA stands for its test cases. The figures stay in the run, as context.json.
+
+    Example: tracoco context heart/runs/tracoco-seed0 heart
+    """
+    from tracoco.evaluation.context_runs import ContextChoice, measure_context
+    from tracoco.report.context import context_table
+
+    result = measure_context(
+        run,
+        data,
+        ContextChoice(shifts, seed),
+        checkpoint=checkpoint,
+        device=device,
+        console=progress_console(),
+    )
+    if as_json:
+        print_json(result)
+    else:
+        print_table(context_table(result))
+        print(f"next: tracoco report {run}")
 
 
 @app.command()

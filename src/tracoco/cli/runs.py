@@ -10,6 +10,7 @@ from tracoco.console import print_json, print_table, progress_console
 
 Units = Literal["mm", "voxel"]
 Empty = Literal["missed", "zero"]
+Named = Literal["paper"]
 
 
 @app.command()
@@ -25,6 +26,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
+    select_on_test: Annotated[
+        bool, typer.Option("--select-on-test", help="Choose best on test cases; results say so.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Train a run.
@@ -33,12 +37,13 @@ def train(
 
     Example: tracoco train heart --preset cpu --set training.steps=4000
     """
-    from tracoco.config import load_config
     from tracoco.experiment import train as train_run
+    from tracoco.presets import load_config
     from tracoco.project.folder import Project
 
     changes = [f"method.name={method}"] if method else []
     changes += [f"seed={seed}"] if seed is not None else []
+    changes += ["training.select_on=test"] if select_on_test else []
     config = load_config(preset, [*changes, *(overrides or [])])
     opened = Project(project)
     folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
@@ -60,7 +65,10 @@ def predict(
     run: RunArgument,
     source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
-    checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
+    checkpoint: Annotated[str, typer.Option(help="last, or best of those validated.")] = "last",
+    cct: Annotated[
+        bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Segment scans, each on its own grid.
@@ -70,11 +78,15 @@ def predict(
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels
     """
     from tracoco.inference.predictions import predict_scans
+    from tracoco.training.run_folder import RunFolder
 
     cases = predict_scans(
-        run, source, out, checkpoint=checkpoint, device=device, console=progress_console()
+        run, source, out, checkpoint=checkpoint, cct=cct, device=device, console=progress_console()
     )
     print(f"{len(cases)} predictions in {out}")
+    watermark = RunFolder(run).watermark(checkpoint)
+    if watermark:
+        print(watermark)
     print(f"next: tracoco evaluate {out} TRUTH")
 
 
@@ -82,8 +94,16 @@ def predict(
 def evaluate(
     prediction: Annotated[Path, typer.Argument(metavar="PRED", help="A label file or folder.")],
     truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="File, folder, or project.")],
-    units: Annotated[Units, typer.Option(help="Of distances.")] = "mm",
-    empty: Annotated[Empty, typer.Option(help="Empty masks: counted as missed, or 0.")] = "missed",
+    units: Annotated[Units | None, typer.Option(help="Of distances; mm if not given.")] = None,
+    empty: Annotated[
+        Empty | None, typer.Option(help="Empty masks: counted as missed if not given, or 0.")
+    ] = None,
+    protocol: Annotated[
+        Named | None, typer.Option(help="paper: --units voxel --empty zero.")
+    ] = None,
+    cct: Annotated[
+        bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan first.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score predictions against the truth.
@@ -94,10 +114,11 @@ def evaluate(
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """
     from tracoco.evaluation.folders import evaluate_predictions
-    from tracoco.evaluation.scores import Protocol
+    from tracoco.evaluation.protocols import chosen_protocol
     from tracoco.report.tables import score_table
 
-    result = evaluate_predictions(prediction, truth, Protocol(units=units, empty=empty))
+    conventions = chosen_protocol(protocol, units, empty, cct=cct)
+    result = evaluate_predictions(prediction, truth, conventions)
     if as_json:
         print_json(result)
     else:

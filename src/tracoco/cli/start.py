@@ -1,5 +1,6 @@
 """`tracoco demo`, `init` and `prepare`: from scans to a project that can be trained."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,6 +8,7 @@ import typer
 
 from tracoco.cli.app import AsJson, Device, ProjectFolder, Seed, app
 from tracoco.console import counted, print_json, print_table, progress_console
+from tracoco.errors import UserError
 
 
 @app.command()
@@ -43,6 +45,9 @@ def init(
     labels: Annotated[Path | None, typer.Option(help="Labels, if not in DATA/labels.")] = None,
     validation: Annotated[int, typer.Option(min=0, help="Labelled cases to select with.")] = 0,
     test: Annotated[int, typer.Option(min=0, help="Labelled cases to keep away.")] = 0,
+    paper_split: Annotated[
+        str | None, typer.Option(help="Of la, pancreas, brats19 or acdc: the paper's own lists.")
+    ] = None,
     dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
     seed: Seed = 0,
 ) -> None:
@@ -52,11 +57,22 @@ def init(
 
     Example: tracoco init scans -o heart --validation 2
     """
+    from tracoco.paper.case_lists import listed_splits
     from tracoco.project.folder import init_project
 
+    if paper_split and (validation or test):
+        raise UserError("--paper-split names all cases; leave out --validation and --test")
+    split = partial(listed_splits, paper_split) if paper_split else None
     dims: Literal[2, 3] = 2 if dimensions == 2 else 3
     project = init_project(
-        data, out, labels=labels, validation=validation, test=test, dimensions=dims, seed=seed
+        data,
+        out,
+        labels=labels,
+        validation=validation,
+        test=test,
+        dimensions=dims,
+        seed=seed,
+        split=split,
     )
     splits, plan = project.load_splits(), project.load_plan()
     print(

@@ -12,6 +12,7 @@ from tracoco.evaluation.pairs import Pair, pair_files
 from tracoco.evaluation.scores import CaseScore, Protocol, score_case
 from tracoco.evaluation.summary import Summary, summarise
 from tracoco.files import read_json, write_json
+from tracoco.inference.components import remove_small_components
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
 
@@ -55,20 +56,31 @@ class Evaluation:
 def evaluate_predictions(
     prediction: Path, truth: Path, protocol: Protocol | None = None
 ) -> dict[str, Any]:
-    """Evaluate, and keep the scores of a folder beside its predictions as `scores.json`.
+    """Evaluate, and keep the scores of a folder beside its predictions as `scores.json`."""
+    result = score_predictions(prediction, truth, protocol or Protocol())
+    if prediction.is_dir():  # the scores of one file are not those of its folder
+        write_json(prediction / "scores.json", result)
+    return result
 
-    Class names come from the note that `predict` left there, if it did.
+
+def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> dict[str, Any]:
+    """Scores as plain values, with what must be said of the predictions.
+
+    Class names come from the note that `predict` left there, if it did, and so do a watermark and
+    whether the predictions were cleaned (CCT) when they were made.
     """
     folder = prediction if prediction.is_dir() else prediction.parent
-    note = folder / "predictions.json"
-    labels = read_json(note)["labels"] if note.exists() else {}
-    names = {int(value): name for value, name in labels.items()}
-    evaluation = evaluate(prediction, truth, protocol or Protocol(), names)
-    places = {"prediction": str(prediction.absolute()), "truth": str(truth.absolute())}
-    result = places | evaluation.to_json()
-    if prediction.is_dir():  # the scores of one file are not those of its folder
-        write_json(folder / "scores.json", result)
-    return result
+    file = folder / "predictions.json"
+    note = read_json(file) if file.exists() else {}
+    names = {int(value): name for value, name in note.get("labels", {}).items()}
+    evaluation = evaluate(prediction, truth, protocol, names)
+    origin = {
+        "prediction": str(prediction.absolute()),
+        "truth": str(truth.absolute()),
+        "watermark": note.get("watermark", ""),
+        "predicted_with_cct": note.get("cct", False),
+    }
+    return origin | evaluation.to_json()
 
 
 def evaluate(
@@ -79,7 +91,7 @@ def evaluate(
     Args:
         prediction: a file, or a folder with one file a case.
         truth: a file or a folder, as `prediction` is.
-        protocol: unit of distances, and the score of empty masks.
+        protocol: unit of distances, the score of empty masks, whether predictions are cleaned.
         names: class value to name; a class without one is called by its value. A named class
             counts even where no truth has it, so that inventing it does not go unseen.
     """
@@ -95,8 +107,10 @@ def evaluate(
 
 
 def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> list[CaseScore]:
-    prediction, truth = read_label(pair.prediction), read_label(pair.truth)
-    return score_case(pair.case, prediction.array, truth.array, truth.spacing_mm, classes, protocol)
+    found, truth = read_label(pair.prediction).array, read_label(pair.truth)
+    if protocol.cct:
+        found = remove_small_components(found)
+    return score_case(pair.case, found, truth.array, truth.spacing_mm, classes, protocol)
 
 
 def _check_pairs(pairs: Sequence[Pair], known: set[int], problems: list[str]) -> list[int]:

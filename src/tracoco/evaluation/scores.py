@@ -31,6 +31,9 @@ class Protocol:
     """
     tolerance: float = 2.0
     """Distance within which a surface is right, for the normalised surface Dice; in `units`."""
+    cct: bool = False
+    """Whether components too small to be believed are removed from a prediction before it is scored
+    (connected-component thresholding)."""
 
     def __post_init__(self) -> None:
         # A misspelt convention would otherwise be the other one, and nobody would see it.

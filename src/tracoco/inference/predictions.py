@@ -1,6 +1,7 @@
 """Predict a file or a folder, and leave a note of what was predicted from what."""
 
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ from rich.console import Console
 from tracoco.console import counted
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.inference.predictor import Predictor
+from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.folder import Project
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
-from tracoco.scans.reader import is_scan, read_grid, scan_stem, scans_in
+from tracoco.scans.reader import is_scan, read_grid, read_image, scan_stem, scans_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class PredictedCase:
     case: str
     image: Path
     prediction: Path
+    seconds: float | None = None
+    """From the scan in memory to labels on its grid; without reading and writing files."""
 
 
 def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
@@ -56,31 +59,48 @@ def _planned(out: Path, images: dict[str, Path]) -> list[PredictedCase]:
     ]
 
 
-def predict_scans(
+def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a default
     run: Path,
     source: Path,
     out: Path,
     *,
     checkpoint: str = "last",
+    cct: bool = False,
     device: str = "auto",
     console: Console | None = None,
 ) -> list[PredictedCase]:
-    """Predict a scan or a folder of scans with a run; `predictions.json` says what came of what."""
+    """Predict a scan or a folder of scans with a run; `predictions.json` says what came of what.
+
+    With `cct`, components that are too small to be believed are removed from every prediction.
+    """
     cases = planned_predictions(source, out)
     note_file = cases[0].prediction.parent / "predictions.json"
-    before = read_json(note_file) if note_file.exists() else {"rows": []}
-    origin = {"run": str(run.absolute()), "checkpoint": checkpoint}
+    before = {"rows": [], "cct": False} | (read_json(note_file) if note_file.exists() else {})
+    origin = {"run": str(run.absolute()), "checkpoint": checkpoint, "cct": cct}
     predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
     problems = [*_overwritten(cases, before), *_mixed(cases, origin, before)]
-    raise_all([*problems, *_unlike(cases, predictor)])
+    raise_all([*problems, *unlike_scans(cases, predictor)])
     # The note comes first, so that what an interrupted prediction leaves is known to be ours.
     write_json(note_file, _note(cases, predictor, origin, before))
     note_file.with_name("scores.json").unlink(missing_ok=True)  # they were of other predictions
+    done = []
     with counted("predicting", len(cases), console) as on_case:
         for case in cases:
-            predictor(case.image).write(case.prediction)
+            prediction, seconds = _timed(predictor, case.image, cct=cct)
+            prediction.write(case.prediction)
+            done.append(replace(case, seconds=seconds))
             on_case(case.case)
-    return cases
+    write_json(note_file, _note(done, predictor, origin, before))
+    return done
+
+
+def _timed(predictor: Predictor, image: Path, *, cct: bool) -> tuple[Prediction, float]:
+    scan = read_image(image)
+    began = time.perf_counter()
+    prediction = predictor(scan)
+    if cct:
+        prediction = prediction.without_specks()
+    return prediction, time.perf_counter() - began
 
 
 def _overwritten(cases: list[PredictedCase], before: dict[str, Any]) -> list[str]:
@@ -93,19 +113,21 @@ def _overwritten(cases: list[PredictedCase], before: dict[str, Any]) -> list[str
     ]
 
 
-def _mixed(cases: list[PredictedCase], origin: dict[str, str], before: dict[str, Any]) -> list[str]:
-    """Predictions of another run that would stay: scored together, they would pass for one."""
+def _mixed(cases: list[PredictedCase], origin: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """Predictions made otherwise that would stay: scored together, they would pass for one."""
     if origin.items() <= before.items():
         return []
     replaced = {str(case.prediction) for case in cases}
     return [
-        f"{row['prediction']} is a prediction of {before['run']}; choose another OUT"
+        f"{row['prediction']} is a prediction of {before['run']}, made with the checkpoint "
+        f"{before['checkpoint']} and {'with' if before['cct'] else 'without'} --cct; "
+        "choose another OUT"
         for row in before["rows"]
         if row["prediction"] not in replaced and Path(row["prediction"]).exists()
     ]
 
 
-def _unlike(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
+def unlike_scans(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
     """Scans that cannot be read, or that have other channels; told before the first prediction."""
     problems: list[str] = []
     for case in cases:
@@ -115,14 +137,16 @@ def _unlike(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
 
 
 def _note(
-    cases: list[PredictedCase], predictor: Predictor, origin: dict[str, str], before: dict[str, Any]
+    cases: list[PredictedCase], predictor: Predictor, origin: dict[str, Any], before: dict[str, Any]
 ) -> dict[str, Any]:
     """What came of what; earlier predictions of the same run in that folder stay listed."""
     same_run = origin.items() <= before.items()
     rows = {row["case"]: row for row in before["rows"]} if same_run else {}
     for case in cases:
-        rows[case.case] = {key: str(value) for key, value in asdict(case).items()}
+        paths = {"image": str(case.image), "prediction": str(case.prediction)}
+        rows[case.case] = asdict(case) | paths
     plan = predictor.plan
     names = zip(plan.label_values[1:], plan.class_names[1:], strict=True)
     labels = {str(value): name for value, name in names}
-    return origin | {"labels": labels, "rows": list(rows.values())}
+    facts = {"watermark": predictor.watermark, "labels": labels}
+    return origin | facts | {"rows": list(rows.values())}

@@ -1,7 +1,7 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index
+from tracoco.inference.components import remove_small_components
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import Method, evaluating
 from tracoco.project.plan import Plan
@@ -31,6 +32,10 @@ class Prediction:
     label: NDArray[np.integer[Any]]
     scan: Scan | None
 
+    def without_specks(self) -> "Prediction":
+        """The same without components that are too small to be believed (CCT)."""
+        return replace(self, label=remove_small_components(self.label))
+
     def write(self, path: Path) -> None:
         """Write the labels on the grid of the file that the scan came from."""
         if self.scan is None:
@@ -47,6 +52,8 @@ class Predictor:
     window: Index
     config: InferenceConfig
     device: torch.device
+    watermark: str = ""
+    """What must be said wherever a result of this checkpoint is shown; mostly nothing."""
 
     @classmethod
     def load(
@@ -57,11 +64,15 @@ class Predictor:
         config, plan, place = folder.config(), folder.plan(), choose_device(device)
         path = folder.checkpoint(checkpoint)
         if checkpoint == "best" and not path.exists():
-            raise UserError(f"{path} does not exist: the run has no validation cases; use last")
+            raise UserError(
+                f"{path} does not exist: the run was not validated yet, or it has no validation "
+                "cases; use last"
+            )
         method = run_method(config, plan)
         method.load_state_dict(load_checkpoint(path)["method"])
         method.to(place).eval()
-        return cls(method, plan, run_crop(config, plan), config.inference, place)
+        window, watermark = run_crop(config, plan), folder.watermark(checkpoint)
+        return cls(method, plan, window, config.inference, place, watermark)
 
     def __call__(
         self,

@@ -1,6 +1,7 @@
 """Sliding window: a volume of any size through a network that sees one window at a time."""
 
 from collections.abc import Callable
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +24,10 @@ def predict_volume(
         predict: the network with its softmax; a window one slice thick reaches it as 2D crops.
         volume: the scan as it was prepared for training.
         window: size of a window, the crop's size of the training.
-        config: overlap of the windows, their weights, and how many go through at once.
+        config: stride or overlap of the windows, their weights, how many go through at once.
     """
     padded, inner = _padded(volume, window)
-    places = windows(padded.shape[1:], window, strides(window, config.overlap))
+    places = window_places(tuple(padded.shape[1:]), window, config)
     weight = window_weight(window, config.weights).to(volume.device)
     total = torch.zeros(padded.shape[1:], device=volume.device)
     summed: Tensor | None = None
@@ -41,6 +42,43 @@ def predict_volume(
     assert summed is not None, "a volume has at least one window"  # noqa: S101 - cannot happen
     summed /= total
     return summed[:, *inner.slices]
+
+
+def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[Box]:
+    """Windows that cover a volume at least as large as one of them.
+
+    For an overlap they are spread evenly. For a stride they lie exactly so far apart, and the last
+    one along an axis is moved back to the volume's end, as the papers do it.
+    """
+    if config.stride is None:
+        return windows(shape, window, strides(window, config.overlap))
+    steps = stride_steps(window, config.stride)
+    starts = (
+        [min(index * step, n - w) for index in range(-(-(n - w) // step) + 1)]
+        for n, w, step in zip(shape, window, steps, strict=True)
+    )
+    return [Box(start, window) for start in product(*starts)]
+
+
+def check_windows(window: Index, config: InferenceConfig) -> None:
+    """Refuse settings that no window of this size can follow."""
+    if config.stride is None:
+        strides(window, config.overlap)
+    else:
+        stride_steps(window, config.stride)
+
+
+def stride_steps(window: Index, stride: tuple[int, ...]) -> Index:
+    """The stride along each axis; in 2D projects from slice to slice, if only two are given."""
+    steps = (1, *stride) if window[0] == 1 and len(stride) == len(window) - 1 else stride
+    fitting = len(steps) == len(window)
+    if not fitting or not all(1 <= step <= n for step, n in zip(steps, window, strict=True)):
+        raise UserError(
+            f"inference.stride {list(stride)} must have one value for each axis of the window "
+            f"{list(window)}, at least 1 and at most the window's length, so that nothing is left "
+            "out; in 2D projects two values are enough"
+        )
+    return steps
 
 
 def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:

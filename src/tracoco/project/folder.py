@@ -1,5 +1,6 @@
 """The project folder: where its files are, and how it comes to be."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -93,12 +94,19 @@ def init_project(  # noqa: PLR0913  # each is a choice of the user's, with a def
     test: int = 0,
     dimensions: Literal[2, 3] = 3,
     seed: int = 0,
+    split: Callable[[Sequence[Case]], Splits] | None = None,
 ) -> Project:
-    """Look at the data, split and plan; write the folder only if all of it is in order."""
+    """Look at the data, split and plan; write the folder only if all of it is in order.
+
+    With `split` the cases are not drawn: it says which case goes where.
+    """
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out} exists already and is left as it is; choose another folder")
     cases = find_cases(data, labels)
-    splits = make_splits(cases, validation=validation, test=test, seed=seed)
+    if split is None:
+        splits = make_splits(cases, validation=validation, test=test, seed=seed)
+    else:
+        splits = split(cases)
     fingerprint = take_fingerprint(cases, splits)
     plan = make_plan(fingerprint, dimensions)
     project, existed = Project(out), out.exists()

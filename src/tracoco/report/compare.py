@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tracoco.report.run_record import RunRecord
 from tracoco.report.scored import ScoreSet
+from tracoco.report.wording import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class ComparisonRow:
     missed: int | None = None
     units: str | None = None
     note: str = ""
-    """Why the row must not be compared with the first one as if they were alike."""
+    """What must be known before the row is compared with the first one."""
+    seconds: float | None = None
+    """Mean time that a prediction took."""
 
 
 def compare_runs(runs: Sequence[Path]) -> list[ComparisonRow]:
@@ -42,7 +45,8 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparisonRow]:
 
 def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[ComparisonRow]:
     total = run.config.training.steps
-    unfinished = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+    about = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+    about += [f"{count(run.hidden_labels, 'label')} hidden"] if run.hidden_labels else []
     row = ComparisonRow(
         run=name,
         method=run.config.method.name,
@@ -52,10 +56,12 @@ def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[Compari
         seed=run.config.seed,
     )
     if first is None or not run.scores:
-        yield replace(row, note="; ".join([*unfinished, "not evaluated"]))
+        yield replace(row, note="; ".join([*about, "not evaluated"]))
         return
     for scores in run.scores:
-        notes = [*unfinished, *_differences(scores, first), *run.seen_before(scores)]
+        watermark = [scores.file.watermark] if scores.file.watermark else []
+        differences = [*_differences(scores, first), *run.seen_before(scores)]
+        notes = [*watermark, *about, *differences]
         yield replace(_scored(row, scores), note="; ".join(notes))
 
 
@@ -73,11 +79,12 @@ def _scored(row: ComparisonRow, scores: ScoreSet) -> ComparisonRow:
         hd95=summary.hd95,
         missed=summary.missed,
         units=scores.file.protocol.units,
+        seconds=scores.seconds,
     )
 
 
 def _differences(scores: ScoreSet, first: ScoreSet) -> Iterator[str]:
-    """What the scores do not have in common with the first ones of the table."""
+    """What the scores do not have in common with the first ones, and conventions that flatter."""
     own, other = scores.file, first.file
     shared = len(own.case_ids & other.case_ids)
     if own.case_ids != other.case_ids:
@@ -88,3 +95,9 @@ def _differences(scores: ScoreSet, first: ScoreSet) -> Iterator[str]:
         yield f"distances in {own.protocol.units}, not {other.protocol.units}"
     if own.protocol.empty != other.protocol.empty:
         yield f"empty masks count as {own.protocol.empty}, not {other.protocol.empty}"
+    elif own.empty_as_zero:
+        yield own.empty_as_zero
+    if own.cleaning:
+        yield own.cleaning
+    elif other.cleaning:
+        yield "small components were not removed"

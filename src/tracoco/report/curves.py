@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tracoco.report.chart import Chart, Line
 from tracoco.report.series import lines, pick
 from tracoco.report.wording import number, short
+from tracoco.training.run_folder import CHOSEN_ON_TEST
 from tracoco.training.run_log import Record
 
 
@@ -18,16 +19,19 @@ def loss_charts(log: Sequence[Record]) -> list[Chart]:
 
 
 def validation_chart(log: Sequence[Record]) -> Chart | None:
-    """Dice of the validation cases in percent, if there are any."""
-    dice = pick(log, inner("validation", "dice")) * 100
+    """Dice in percent of the cases that choose the best checkpoint, if there are any."""
+    chosen_on = "test" if any("test" in record for record in log) else "validation"
+    dice = pick(log, inner(chosen_on, "dice")) * 100
     if not len(dice):
         return None
     best = int(dice.values.argmax())
-    about = f"mean of the validation cases; best {number(dice.values[best])} % at step "
+    about = f"mean of the {chosen_on} cases; best {number(dice.values[best])} % at step "
     about += f"{dice.steps[best]:,.0f}"
+    about += f"; {CHOSEN_ON_TEST}" if chosen_on == "test" else ""
     thin = dice.thinned
-    line = Line("validation Dice", thin.steps, thin.values, "points", colour=3)
-    return Chart("validation Dice", [line], f"{number(dice.values[-1])} %", about)
+    title = f"{chosen_on} Dice"
+    line = Line(title, thin.steps, thin.values, "points", colour=3)
+    return Chart(title, [line], f"{number(dice.values[-1])} %", about)
 
 
 def rate_chart(log: Sequence[Record]) -> Chart | None:

@@ -50,7 +50,8 @@ def predict_commands(run: RunRecord) -> list[Command]:
         return []
     found = [Command("Segment a scan or a folder of scans with the last weights", line)]
     if folder.checkpoint("best").exists():
-        about = "The same with the weights that were best on the validation cases"
+        chosen_on = run.config.training.select_on
+        about = f"The same with the weights that were best on the {chosen_on} cases"
         found.append(Command(about, f"{line} --checkpoint best"))
     return found
 

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from tracoco.methods import METHODS
 from tracoco.report.run_record import RunRecord
 from tracoco.report.scored import ScoreSet
 from tracoco.report.wording import UNDEFINED, count, duration, number, short
+from tracoco.training.run_folder import CHOSEN_ON_TEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,21 @@ def tiles(run: RunRecord) -> list[Tile]:
         Tile(
             "labelled scans",
             f"{len(run.splits.labelled):,}",
-            f"and {len(run.unlabelled):,} without",
+            f"and {len(run.unlabelled):,} without{_hidden(run)}",
         ),
         _time_tile([record["seconds"] for record in run.log]),
     ]
 
 
+def _hidden(run: RunRecord) -> str:
+    return f"; {count(run.hidden_labels, 'label')} hidden" if run.hidden_labels else ""
+
+
 def _score_tiles(scores: ScoreSet) -> list[Tile]:
     summary, protocol = scores.file.summary, scores.file.protocol
     spread = "" if summary.dice_sd is None else f"± {number(summary.dice_sd)}, "
-    cases = f"{spread}{scores.name}, {count(summary.cases, 'case')}"
+    watermark = f"; {scores.file.watermark}" if scores.file.watermark else ""
+    cases = f"{spread}{scores.name}, {count(summary.cases, 'case')}{watermark}"
     unscored = summary.missed + summary.spurious
     if protocol.empty == "zero":
         hd95_about = "empty masks count as 0"
@@ -60,7 +67,14 @@ def _time_tile(seconds: list[float]) -> Tile:
 
 def warnings(run: RunRecord) -> list[str]:
     """What changes the meaning of the figures."""
-    found = []
+    method = METHODS.get(run.config.method.name)
+    found = [f"Mind: {method.caution}."] if method and method.caution else []
+    if run.chosen_on_test:
+        found.append(
+            f"Of this run, {CHOSEN_ON_TEST} (training.select_on=test, as in many papers): what is "
+            "shown of that checkpoint flatters, and is no estimate for new scans. The last "
+            "checkpoint was not chosen at all."
+        )
     spans = [
         f"from step {first:,} to {last:,}" if last > first else f"at step {first:,}"
         for first, last in run.collapsed_spans()
@@ -70,6 +84,11 @@ def warnings(run: RunRecord) -> list[str]:
             f"The pseudo-labels were collapsed to background {' and '.join(spans)}: there, the "
             "unlabelled scans taught that there is nothing to find."
         )
+    found += [
+        f"The scores of '{scores.name}' are no test of new scans: {scores.file.watermark}."
+        for scores in run.scores
+        if scores.file.watermark
+    ]
     found += [
         f"The scores of '{scores.name}' are no test of new scans: {reason}."
         for scores in run.scores

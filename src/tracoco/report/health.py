@@ -18,7 +18,12 @@ ABOUT_GATES = (
     "likely: voxels whose pseudo-label is sure enough to teach its class; "
     "unlikely: classes that are all but ruled out, and so unlearnt"
 )
-ABOUT = {"agreement": "voxels that both networks give the same class"}
+ABOUT = {
+    "agreement": "voxels that both networks give the same class",
+    "distance": "between the foreground probabilities of both networks, summed over a crop",
+}
+VOXELS = ("distance",)
+"""Figures that count voxels a crop; all others are shares."""
 
 
 def health_charts(run: RunRecord) -> list[Chart]:
@@ -52,10 +57,10 @@ def _gate_chart(log: Sequence[Record]) -> Chart | None:
 
 
 def _chart(log: Sequence[Record], name: str) -> Chart | None:
-    series = _percent(log, name)
+    series = pick(log, inner("health", name)) if name in VOXELS else _percent(log, name)
     if not len(series):
         return None
-    latest = f"{number(series.smoothed.values[-1])} %"
+    latest = f"{number(series.smoothed.values[-1])} {'voxels' if name in VOXELS else '%'}"
     return Chart(name, lines(series, name), latest, ABOUT.get(name, ""), from_zero=False)
 
 

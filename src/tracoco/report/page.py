@@ -10,6 +10,7 @@ from tracoco.errors import UserError
 from tracoco.files import write_text
 from tracoco.methods import METHODS
 from tracoco.report import chart, curves, details, headline, pictures, wording
+from tracoco.report.context import read_context
 from tracoco.report.health import health_charts
 from tracoco.report.run_record import RunRecord
 from tracoco.report.scored import ScoreSet, worst_median_best
@@ -61,6 +62,7 @@ def render(run: RunRecord) -> str:
             shift=curves.shift_chart(run.log),
             health=health_charts(run),
             sets=[(each, case_pictures(each)) for each in run.scores],
+            context=read_context(run.root),
             shown_cases=SHOWN_CASES,
             colours={"truth": pictures.TRUTH, "prediction": pictures.PREDICTION},
             details=details,

@@ -63,8 +63,8 @@ def _draw_view(axes: Axes, case: CaseVolumes, view: View, place: Sequence[int]) 
         extent=(0.0, size[0], 0.0, size[1]),
         interpolation="bilinear",
     )
-    _outline(axes, cut(case.truth, view, place), (across, up), TRUTH, width=2.8)
-    _outline(axes, cut(case.prediction, view, place), (across, up), PREDICTION, width=1.4)
+    outline(axes, cut(case.truth, view, place), (across, up), TRUTH, width=2.8)
+    outline(axes, cut(case.prediction, view, place), (across, up), PREDICTION, width=1.4)
     right_first = view.edges[0] == "R"
     axes.set(xlim=(size[0], 0) if right_first else (0, size[0]), ylim=(0, size[1]))
     axes.set_axis_off()
@@ -73,7 +73,7 @@ def _draw_view(axes: Axes, case: CaseVolumes, view: View, place: Sequence[int]) 
     _letter_edges(axes, view)
 
 
-def _outline(
+def outline(
     axes: Axes, label: NDArray[Any], spacing: tuple[float, float], colour: str, *, width: float
 ) -> None:
     """Outline each class; a border of background closes the line at the edge of the picture."""

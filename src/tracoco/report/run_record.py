@@ -56,13 +56,24 @@ class RunRecord:
         """Unlabelled cases that the run learnt from; none for a method that reads none."""
         return self.splits.unlabelled if self.config.data.unlabelled_batch else ()
 
+    @property
+    def hidden_labels(self) -> int:
+        """Labels that there are, but that the run was not given."""
+        hidden: int = self.facts.get("hidden_labels", 0)
+        return hidden
+
+    @property
+    def chosen_on_test(self) -> bool:
+        """Whether the test cases choose the run's best checkpoint."""
+        return self.config.training.select_on == "test"
+
     def seen_before(self, scores: ScoreSet) -> list[str]:
         """What makes scores of these cases no test: the run knew them while it was trained."""
         parts = {
             "labelled training": self.splits.labelled,
             "unlabelled training": self.unlabelled,
         }
-        if scores.note.checkpoint == "best":
+        if scores.note.checkpoint == "best" and not self.chosen_on_test:
             parts["validation"] = self.splits.validation
         shared = {
             part: sorted(scores.file.case_ids.intersection(ids)) for part, ids in parts.items()

@@ -30,6 +30,25 @@ class ScoreFile(BaseModel):
     rows: tuple[CaseScore, ...]
     prediction: Path | None = None
     truth: Path | None = None
+    watermark: str = ""
+    """What must be said wherever these scores are shown; mostly nothing."""
+    predicted_with_cct: bool = False
+    """Whether small components were removed already when the predictions were made."""
+
+    @property
+    def empty_as_zero(self) -> str:
+        """That distances of empty masks are 0, in words; empty where they are undefined."""
+        return "empty masks count as zero" if self.protocol.empty == "zero" else ""
+
+    @property
+    def cleaning(self) -> str:
+        """When small components were removed from what was scored, in words; empty if never."""
+        moments = {
+            "when predicting": self.predicted_with_cct,
+            "before scoring": self.protocol.cct,
+        }
+        told = " and ".join(moment for moment, true in moments.items() if true)
+        return f"small components were removed {told} (--cct)" if told else ""
 
     @property
     def case_ids(self) -> frozenset[str]:
@@ -48,6 +67,7 @@ class PredictedRow(BaseModel):
     case: str
     image: Path
     prediction: Path
+    seconds: float | None = None
 
 
 class PredictionNote(BaseModel):
@@ -89,6 +109,12 @@ class ScoreSet:
     def name(self) -> str:
         """The folder's name, e.g. `test`."""
         return self.folder.name
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean time that a prediction took, where it was noted."""
+        known = [row.seconds for row in self.note.rows if row.seconds is not None]
+        return fmean(known) if known else None
 
     @property
     def prediction(self) -> Path:

@@ -79,7 +79,9 @@ def score_table(evaluation: Evaluation | Mapping[str, Any]) -> Table:
     for score in (score for case in worst for score in case.rows):
         dice, remark = number(score.dice), _remark(score)
         _add_row(table, score.case, score.name, dice, *_figures(score), remark)
-    _write_under(table, ["below the means: the worst cases"])
+    conventions = [each for each in (file.empty_as_zero, file.cleaning) if each]
+    _write_under(table, [*conventions, "below the means: the worst cases"])
+    table.title = Text(file.watermark) if file.watermark else None
     return table
 
 

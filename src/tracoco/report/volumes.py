@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.evaluation.pairs import Pair, pair_files
+from tracoco.inference.components import remove_small_components
 from tracoco.report.scored import ScoreSet
 from tracoco.report.slices import Box
 from tracoco.scans.reader import read_image, read_label
@@ -38,7 +39,8 @@ def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
     image, truth, found = read_image(source), read_label(pair.truth), read_label(pair.prediction)
     if not image.array.shape[1:] == truth.array.shape == found.array.shape:
         raise UserError(f"{source} and the labels of '{case}' have different shapes")
-    return CaseVolumes(image.array[0], truth.array, found.array, truth.spacing_mm)
+    shown = remove_small_components(found.array) if scores.file.protocol.cct else found.array
+    return CaseVolumes(image.array[0], truth.array, shown, truth.spacing_mm)
 
 
 def _label_files(scores: ScoreSet, case: str) -> Pair:

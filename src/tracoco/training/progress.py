@@ -104,7 +104,8 @@ class PlainDisplay:
     def show(self, record: Record) -> None:
         """Print a line if the last one is some seconds old or this step is the last."""
         now, step = time.monotonic(), record["step"] + 1
-        if now - self.last < PLAIN_SECONDS and step < self.total and "validation" not in record:
+        scored = "validation" in record or "test" in record
+        if now - self.last < PLAIN_SECONDS and step < self.total and not scored:
             return
         self.last = now
         rate = (step - self.done) / max(now - self.started, 1e-9)
@@ -122,5 +123,7 @@ class PlainDisplay:
 def describe(record: Record) -> str:
     """The figures of one step in words."""
     terms = "  ".join(f"{name} {value:.3f}" for name, value in record["terms"].items())
+    if "test" in record:
+        return f"{terms}  test Dice {100 * record['test']['dice']:.1f}, which chooses best"
     validation = record.get("validation")
     return f"{terms}  validation Dice {100 * validation['dice']:.1f}" if validation else terms

@@ -18,6 +18,8 @@ from tracoco.project.splits import Splits, read_splits, write_splits
 
 DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
 """What is written before the first step, in this order."""
+CHOSEN_ON_TEST = "best was chosen on the test cases"
+"""Stands by everything that is shown of such a checkpoint: its scores estimate nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ class RunFolder:
         """What was true when the run began."""
         facts: dict[str, Any] = read_json(self.facts_file)
         return facts
+
+    def watermark(self, checkpoint: str) -> str:
+        """What must be said wherever results of `checkpoint` are shown; mostly nothing."""
+        on_test = checkpoint == "best" and self.config().training.select_on == "test"
+        return CHOSEN_ON_TEST if on_test else ""
 
     def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
         """Write what describes the run before its first step, or nothing at all."""

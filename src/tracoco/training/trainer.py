@@ -169,7 +169,7 @@ class Trainer:
         return self.step % every == 0 or self.step == self.config.training.steps
 
     def _validate(self, validate: Validate) -> Record:
-        """Score the validation cases; the best checkpoint so far is kept as `best.pt`."""
+        """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
         if not self.team.leads:
             return {}
         with evaluating(self.method):
@@ -177,7 +177,7 @@ class Trainer:
         if self.best is None or scores["dice"] > self.best:
             self.best = scores["dice"]
             self._save("best.pt")
-        return {"validation": scores}
+        return {self.config.training.select_on: scores}
 
     def _save(self, name: str) -> None:
         if self.team.leads:

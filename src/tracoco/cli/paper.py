@@ -1,0 +1,69 @@
+"""`tracoco paper`: every table and figure of the paper as a command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, Device, Overrides, app
+from tracoco.console import print_json, print_table, progress_console
+
+
+@app.command()
+def paper(
+    name: Annotated[str | None, typer.Argument(help="A table or figure; none lists them.")] = None,
+    projects: Annotated[
+        list[str] | None,
+        typer.Option("--project", metavar="[DATASET=]FOLDER", help="Where to run it; repeatable."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each row, with seeds 0, 1, ...")] = 1,
+    preset: Annotated[str | None, typer.Option(help="In place of the paper's settings.")] = None,
+    overrides: Overrides = None,
+    labelled: Annotated[
+        int | None, typer.Option(min=1, help="Labelled cases, in place of the paper's number.")
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--row", help="Only rows with this name; repeatable.")
+    ] = None,
+    best_on_test: Annotated[
+        bool, typer.Option("--best-on-test", help="Choose `best` on test cases, as papers do.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The figure's file.")] = None,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Print a table or draw a figure of the paper.
+
+    Without a project, what was published. With one, what is missing is run or resumed first, and
+    stands beside it.
+
+    Example: tracoco paper component-ablation --project la=heart --seeds 3
+    """
+    from tracoco.paper.contents import answer, contents_table
+    from tracoco.paper.request import PaperRequest, parse_projects
+
+    if name is None:
+        contents = contents_table()
+        if as_json:
+            print_json({"rows": contents})
+        else:
+            for row in contents:
+                print(f"{row['name']:22} {row['kind']:7} {row['title']}")
+        return
+    request = PaperRequest(
+        parse_projects(projects or []),
+        preset,
+        tuple(overrides or ()),
+        labelled,
+        seeds,
+        best_on_test,
+        device,
+        None if as_json else progress_console(),
+    )
+    shown = answer(name, request, rows=tuple(rows or ()), out=out)
+    if as_json:
+        print_json(shown.values)
+        return
+    print_table(shown.table)
+    for line in shown.lines:
+        print(line)

@@ -1,0 +1,31 @@
+"""Score a method while it is trained, on prepared cases that it does not learn from."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from tracoco.config import InferenceConfig
+from tracoco.evaluation.metrics import dice
+from tracoco.geometry import Index
+from tracoco.inference.sliding_window import predict_volume
+from tracoco.methods.method import Method
+from tracoco.project.store import StoredCase
+
+
+def mean_dice(
+    method: Method,
+    cases: Sequence[StoredCase],
+    window: Index,
+    config: InferenceConfig,
+    device: torch.device,
+) -> float:
+    """Mean Dice over the structures that the cases have; one that is missed counts as 0."""
+    scores = []
+    for case in cases:
+        volume = torch.from_numpy(np.array(case.image())).to(device)
+        answer = predict_volume(method.predict, volume, window, config)
+        found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
+        present = [index for index in np.unique(truth) if index != 0]
+        scores += [dice(found == index, truth == index) or 0.0 for index in present]
+    return float(np.mean(scores)) if scores else 0.0

@@ -1,0 +1,155 @@
+"""What a run is made of, read from a project and checked against the settings."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from tracoco.config import Config
+from tracoco.data.batches import BatchSource, Share
+from tracoco.data.crop_pair import CropRule
+from tracoco.evaluation.validation import mean_dice
+from tracoco.experiment.checks import check_cases
+from tracoco.inference.sliding_window import check_windows
+from tracoco.methods import method_row
+from tracoco.methods.method import Method, resolved_choice
+from tracoco.project.fewer_labels import with_fewer_labels
+from tracoco.project.folder import Project
+from tracoco.project.plan import Plan
+from tracoco.project.splits import Splits
+from tracoco.project.store import Store
+from tracoco.report.wording import count
+from tracoco.training.build import run_crop, run_method
+from tracoco.training.run_folder import CHOSEN_ON_TEST
+from tracoco.training.team import Team
+from tracoco.training.trainer import Validate
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a run is made of: settings with every value spelt out, and the prepared data."""
+
+    config: Config
+    plan: Plan
+    splits: Splits
+    """The project's, less the labels that the settings hide."""
+    store: Store
+    hidden_labels: int = 0
+
+    @classmethod
+    def of(cls, project: Project, config: Config) -> "Experiment":
+        """Read the project and check that it and the settings go together."""
+        plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
+        splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
+        crop = run_crop(config, plan)
+        check_cases(config, splits, project.splits_file)
+        check_windows(crop, config.inference)  # now, rather than after the training
+        taught = method_row(config.method.name).taught
+        data = config.data.model_copy(
+            update={
+                "crop": crop,
+                # A method that learns nothing from unlabelled crops need not read them.
+                "unlabelled_batch": config.data.unlabelled_batch if taught else 0,
+            }
+        )
+        choice = resolved_choice(config.method)
+        store.check(splits, plan)
+        resolved = config.model_copy(update={"data": data, "method": choice})
+        return cls(resolved, plan, splits, store, len(given.labelled) - len(splits.labelled))
+
+    @property
+    def crop(self) -> tuple[int, ...]:
+        """Size of a crop in the store's axis order."""
+        return run_crop(self.config, self.plan)
+
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        """The cases that unlabelled crops come from, if the method takes any."""
+        if not self.config.data.unlabelled_batch:
+            return ()
+        reused = self.splits.labelled if self.config.data.reuse_labelled else ()
+        return (*self.splits.unlabelled, *reused)
+
+    @property
+    def epoch(self) -> int:
+        """Labelled scans, or slices of them where networks see slices."""
+        if self.plan.dimensions == 3:
+            return len(self.splits.labelled)
+        return sum(self.store.case(id_).shape[0] for id_ in self.splits.labelled)
+
+    @property
+    def labelled_share(self) -> float:
+        """Share of the foreground in the labelled scans."""
+        counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
+        total = np.sum([count for count in counts if count], axis=0)
+        return float(total[1:].sum() / total.sum())
+
+    def source(self, team: Team) -> BatchSource:
+        """The batches of this process."""
+        plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
+        a, b = (self.plan.spacing_mm[axis] for axis in plane)
+        rule = CropRule(
+            self.crop, plane, turns=bool(np.isclose(a, b, rtol=0.01)), config=self.config.data
+        )
+        share = Share(team.rank, team.world_size)
+        cases = (self.splits.labelled, self.unlabelled)
+        return BatchSource(self.store, *cases, rule, self.config.seed, share)
+
+    def method(self, team: Team) -> Method:
+        """The method with its first weights."""
+        batch = self.config.data.labelled_batch * team.world_size
+        return run_method(self.config, self.plan, max(1, self.epoch // batch))
+
+    def facts(self, team: Team) -> dict[str, Any]:
+        """What the run folder says of the data and of the batch over all processes."""
+        batch = self.config.data.labelled_batch + self.config.data.unlabelled_batch
+        return {
+            "labelled_share": self.labelled_share,
+            "global_batch": batch * team.world_size,
+            "world_size": team.world_size,
+            "threads": torch.get_num_threads(),
+            "select_on": self.config.training.select_on,
+            "hidden_labels": self.hidden_labels,
+            "splits": self.splits.hash(),
+            "store": self.store.hash(),
+        }
+
+    def identity(self, team: Team) -> dict[str, Any]:
+        """What must be the same for a run to go on as if it had never been stopped."""
+        settings = self.config.model_dump(mode="json", exclude={"data": {"workers"}})
+        return {
+            **{f"{group} settings": values for group, values in settings.items()},
+            "splits": self.splits.hash(),
+            "plan": self.plan.hash(),
+            "data": self.store.hash(),
+            "number of processes": team.world_size,
+        }
+
+    def announcement(self, team: Team) -> str:
+        """What is about to be done, in one line; the batch is per process, so both are said."""
+        data, splits = self.config.data, self.splits
+        crops = data.labelled_batch + data.unlabelled_batch
+        hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
+        on_test = self.config.training.select_on == "test"
+        watermark = f"; its results will say: {CHOSEN_ON_TEST}" if on_test else ""
+        caution = method_row(self.config.method.name).caution
+        return (
+            f"{self.config.method.name} on {team.device}: {len(splits.labelled)} labelled{hidden} "
+            f"and {len(self.unlabelled)} unlabelled cases, "
+            f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
+            f"{f'; mind: {caution}' if caution else ''}"
+        )
+
+    def validation(self, team: Team) -> Validate | None:
+        """A function that scores a method on the cases that choose `best`, if there are any."""
+        splits, config = self.splits, self.config
+        ids = splits.test if config.training.select_on == "test" else splits.validation
+        if not ids:
+            return None
+        cases = [self.store.case(id_) for id_ in ids]
+
+        def validate(method: Method) -> dict[str, float]:
+            return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}
+
+        return validate

@@ -1,0 +1,66 @@
+"""One training, from the first step or from where it was stopped."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from tracoco.config import Config
+from tracoco.data.batches import batches
+from tracoco.experiment.experiment import Experiment
+from tracoco.project.folder import Project
+from tracoco.training.journal import Journal
+from tracoco.training.progress import shown_progress
+from tracoco.training.run_folder import RunFolder
+from tracoco.training.signals import stop_on_signals
+from tracoco.training.team import Team, joined_team
+from tracoco.training.trainer import FitResult, Trainer
+
+
+def train(
+    project: Project,
+    config: Config,
+    out: Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    console: Console | None = None,
+) -> FitResult:
+    """Train one run into `out`, alone or as one of the processes that `torchrun` started."""
+    experiment = Experiment.of(project, config)
+    folder = RunFolder(out)
+    with ExitStack() as stack:
+        team = stack.enter_context(joined_team(device))
+        stop = stack.enter_context(stop_on_signals())
+        method = experiment.method(team)
+        open_folder(folder, experiment, team, resume=resume)
+        identity = experiment.identity(team)
+        trainer = Trainer(method, experiment.config, out, team, identity=identity)
+        if resume:
+            trainer.resume()
+        steps = experiment.config.training.steps
+        journal = None
+        if team.leads:
+            title = experiment.config.method.name
+            display = stack.enter_context(shown_progress(title, trainer.step, steps, console))
+            share = experiment.labelled_share
+            display.say(experiment.announcement(team))
+            journal = stack.enter_context(Journal(out, trainer.step, share, display))
+        workers = experiment.config.data.workers
+        return trainer.fit(
+            batches(experiment.source(team), trainer.step, steps, workers),
+            journal,
+            stop,
+            experiment.validation(team),
+        )
+
+
+def open_folder(folder: RunFolder, experiment: Experiment, team: Team, *, resume: bool) -> None:
+    """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
+    resuming = resume and folder.begun
+    if not resuming:
+        folder.check_free(resume=resume)
+    team.wait()  # no process may make the folder before all have seen that it is new
+    if team.leads and not resuming:
+        folder.create(experiment.config, experiment.plan, experiment.splits, experiment.facts(team))
+    team.wait()

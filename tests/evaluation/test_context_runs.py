@@ -1,0 +1,68 @@
+"""The measure on a run: what it reads, what it leaves behind, what it prints."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import write_scan
+from typer.testing import CliRunner
+
+from tracoco.cli import app
+from tracoco.errors import UserError
+from tracoco.evaluation.context_runs import ContextChoice, measure_context
+from tracoco.experiment import train
+from tracoco.presets import load_config
+from tracoco.project.folder import Project
+from tracoco.report.page import write_report
+
+SETTINGS = ["training.steps=2", "data.crop=[16, 16, 16]", "network.filters=4", "data.workers=0"]
+
+
+@pytest.fixture(scope="module")
+def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(project, load_config(None, ["method.name=supervised", *SETTINGS]), out)
+    return out
+
+
+@pytest.fixture
+def scans(project: Project) -> Path:
+    """The folder that the project's scans lie in."""
+    return project.load_cases()[0].image.parent
+
+
+def test_a_folder_is_measured_and_the_run_keeps_the_figures(run: Path, scans: Path) -> None:
+    result = measure_context(run, scans, ContextChoice(shifts=2), device="cpu")
+    assert result["crop"] == [16, 16, 16]
+    assert [row["scan"] for row in result["rows"]] == [f"case{index:03d}" for index in range(8)]
+    assert result["summary"]["pairs"] == 16
+    assert result["summary"]["differing"] > 0  # a network with a view wider than a voxel
+    assert json.loads((run / "context.json").read_text(encoding="utf-8")) == result
+    again = measure_context(run, scans, ContextChoice(shifts=2), device="cpu")
+    assert again == result
+    one = measure_context(run, scans / "case003.nii.gz", ContextChoice(shifts=2), device="cpu")
+    assert one["rows"] == [result["rows"][3]]
+
+
+def test_a_scan_with_other_channels_is_refused_before_anything_is_written(
+    run: Path, tmp_path: Path
+) -> None:
+    write_scan(tmp_path / "two.nii.gz", np.zeros((20, 20, 20, 2), dtype=np.float32))
+    (run / "context.json").unlink(missing_ok=True)
+    with pytest.raises(UserError, match=r"two\.nii\.gz has 2 channels"):
+        measure_context(run, tmp_path, device="cpu")
+    assert not (run / "context.json").exists()
+
+
+def test_the_command_prints_a_table_and_what_comes_next(run: Path, scans: Path) -> None:
+    arguments = ["context", str(run), str(scans / "case000.nii.gz"), "--shifts", "2"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "case000" in result.stdout
+    assert "mean of 1" in result.stdout
+    assert f"next: tracoco report {run}" in result.stdout
+    assert 'id="context"' in write_report(run).read_text(encoding="utf-8")
+    as_json = CliRunner().invoke(app, [*arguments, "--json", "--seed", "3"])
+    assert json.loads(as_json.stdout)["seed"] == 3
