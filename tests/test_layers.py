@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "files", "geometry", "config", "console", "scans", "project", "data", "networks"),
-    *("losses", "methods", "training", "inference", "evaluation", "report", "experiment", "demo"),
-    *("cli", "__main__"),
+    *("errors", "files", "geometry", "config", "presets", "console", "scans", "project", "data"),
+    *("networks", "losses", "methods", "training", "inference", "evaluation", "report"),
+    *("experiment", "benchmark", "paper", "demo", "cli", "__main__"),
 ]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.console import Console
 
-from tracoco.config import load_config
 from tracoco.console import counted
 from tracoco.demo.write import VALIDATION, DemoData, write_phantoms
 from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.experiment import train
 from tracoco.inference.predictions import predict_scans
+from tracoco.presets import load_config
 from tracoco.project.folder import Project, init_project
 from tracoco.project.prepare import prepare
 from tracoco.report.compare import ComparisonRow, compare_runs

@@ -1,0 +1,30 @@
+"""One run of a grid, by what makes it different from all others."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracoco.config import Config
+from tracoco.methods.method import resolved_choice
+from tracoco.presets import load_config
+from tracoco.project.digest import digest
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """A preset, or none, and what is changed in it; the seed stands apart."""
+
+    preset: str | None
+    changes: tuple[str, ...] = ()
+    """`KEY=VALUE`, the last one wins."""
+
+    def config(self, seed: int) -> Config:
+        """The settings of one seed, with those of the method spelt out."""
+        config = load_config(self.preset, [*self.changes, f"seed={seed}"])
+        return config.model_copy(update={"method": resolved_choice(config.method)})
+
+    def folder(self, root: Path, seed: int) -> Path:
+        """Where the run lies: two grids that ask for the same run share it."""
+        config = self.config(seed)
+        settings = config.model_dump(mode="json", exclude={"seed": True, "data": {"workers"}})
+        labels = "" if config.data.labelled is None else f"-{config.data.labelled}labels"
+        return root / f"{config.method.name}{labels}-{digest(settings)[:8]}-seed{seed}"

@@ -1,0 +1,125 @@
+"""Bring runs to their end, whatever state they are in, and test them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+
+from tracoco.benchmark.result import RunResult, read_result, write_result
+from tracoco.benchmark.run_spec import RunSpec
+from tracoco.errors import UserError
+from tracoco.evaluation.folders import evaluate_predictions, score_predictions
+from tracoco.evaluation.scores import Protocol
+from tracoco.experiment import train
+from tracoco.files import read_json
+from tracoco.inference.predictions import predict_scans
+from tracoco.project.folder import Project
+from tracoco.training.checkpoint import load_checkpoint
+from tracoco.training.run_folder import RunFolder, versions
+from tracoco.training.run_log import read_log
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Which checkpoint of a run is tested, and by which conventions."""
+
+    checkpoint: str = "last"
+    protocol: Protocol = field(default_factory=Protocol)
+
+    @property
+    def name(self) -> str:
+        """Of the result's file: two ways of scoring never share one."""
+        parts = [self.checkpoint, self.protocol.units, self.protocol.empty]
+        return "-".join([*parts, *(["cct"] if self.protocol.cct else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs of one project, in one folder."""
+
+    project: Project
+    dataset: str
+    """What results call the data."""
+    root: Path
+    device: str = "auto"
+    console: Console | None = None
+
+    def trained(self, spec: RunSpec, seed: int) -> Path:
+        """The run's folder, with all of its steps taken: now, earlier, or the rest of them now."""
+        config, folder = spec.config(seed), spec.folder(self.root, seed)
+        if steps_done(folder) < config.training.steps:
+            stopped = train(
+                self.project,
+                config,
+                folder,
+                resume=True,
+                device=self.device,
+                console=self.console,
+            ).signal
+            if stopped:
+                raise UserError("stopped; the same command goes on from here")
+        return folder
+
+    def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:
+        """The run's figures on the test cases; what is already there is not made again."""
+        folder = spec.folder(self.root, seed)
+        path = folder / "results" / f"{scoring.name}.json"
+        if not path.exists():
+            self.project.test_cases()  # their absence is better told now than after a training
+            self.trained(spec, seed)
+            # The scores beside the predictions, which reports show, are of them as they are.
+            score = score_predictions if scoring.protocol.cct else evaluate_predictions
+            predictions = self.predicted(folder, scoring.checkpoint)
+            scores = score(predictions, self.project.root, scoring.protocol)
+            write_result(path, self._result(folder, scoring, scores))
+        return read_result(path)
+
+    def predicted(self, folder: Path, checkpoint: str) -> Path:
+        """The folder with a run's predictions of all test cases, made now if some are missing."""
+        out = folder / "predictions" / checkpoint
+        note = out / "predictions.json"
+        wanted = {case.id for case in self.project.test_cases()}
+        rows = read_json(note)["rows"] if note.exists() else []
+        # A prediction has its seconds once it is written: before that the note only names it.
+        if {row["case"] for row in rows if row["seconds"] is not None} != wanted:
+            predict_scans(
+                folder,
+                self.project.root,
+                out,
+                checkpoint=checkpoint,
+                device=self.device,
+                console=self.console,
+            )
+        return out
+
+    def _result(self, folder: Path, scoring: Scoring, scores: dict[str, Any]) -> RunResult:
+        run = RunFolder(folder)
+        config, splits, summary = run.config(), run.splits(), scores["summary"]
+        log = read_log(run.log_file)
+        rows = read_json(folder / "predictions" / scoring.checkpoint / "predictions.json")["rows"]
+        facts = run.facts()
+        return RunResult(
+            dataset=self.dataset,
+            method=config.method.name,
+            labelled=len(splits.labelled),
+            unlabelled=len(splits.unlabelled) if config.data.unlabelled_batch else 0,
+            seed=config.seed,
+            steps=config.training.steps,
+            checkpoint=scoring.checkpoint,
+            **{key: summary[key] for key in ("cases", "dice", "jaccard", "asd", "hd95", "missed")},
+            units=scoring.protocol.units,
+            empty=scoring.protocol.empty,
+            cct=scoring.protocol.cct,
+            watermark=scores["watermark"],
+            seconds_a_step=median(record["seconds"] for record in log),
+            seconds_a_case=median(row["seconds"] for row in rows),
+            versions={key: facts[key] for key in versions() if key in facts},
+        )
+
+
+def steps_done(folder: Path) -> int:
+    """Steps that a run has taken and saved; its log may be ahead of that after a kill."""
+    path = RunFolder(folder).checkpoint("last")
+    return int(load_checkpoint(path)["step"]) if path.exists() else 0

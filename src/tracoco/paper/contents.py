@@ -1,0 +1,110 @@
+"""What the paper holds, by name, and how each table and figure is answered."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracoco.config import did_you_mean
+from tracoco.errors import UserError
+from tracoco.paper.rows import TABLES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tracoco.paper.request import PaperRequest
+
+ANALYSES = {
+    "complexity": (
+        "tracoco.paper.complexity_table:complexity_answer",
+        "Parameters, multiply-accumulates and seconds a case of each network",
+    ),
+    "gradient-analysis": (
+        "tracoco.paper.gradient_table:gradient_answer",
+        "How hard MSE, CE and CRC pull, for sure and unsure pseudo-labels",
+    ),
+}
+"""Tables that need no training: what answers them, and their title."""
+
+FIGURES = {
+    "supervised-by-labels": (
+        "tracoco.paper.figures_runs:label_counts",
+        "TraCoCo against supervised learning, by number of labels",
+    ),
+    "confidence": (
+        "tracoco.paper.figures_scans:confidence",
+        "Confidence in background and foreground, learnt with MSE and with CRC",
+    ),
+    "thresholds": (
+        "tracoco.paper.figures_runs:thresholds",
+        "Dice by the thresholds gamma and beta of CRC",
+    ),
+    "training-time": ("tracoco.paper.figures_runs:training_time", "Seconds a step, by method"),
+    "divergence": (
+        "tracoco.paper.figures_runs:divergence",
+        "How far two networks drift apart while they train",
+    ),
+    "qualitative": (
+        "tracoco.paper.figures_scans:qualitative",
+        "One scan, segmented by several methods, as slice and surface",
+    ),
+    "context": (
+        "tracoco.paper.figures_scans:context",
+        "One scan, two translated crops, and where the answers differ in their overlap",
+    ),
+}
+"""What draws each figure, and its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer for a person and for a program."""
+
+    table: "Table"
+    values: dict[str, Any]
+    lines: tuple[str, ...] = ()
+    """What is said below the table: where a picture is, what to do next."""
+
+
+def contents_table() -> list[dict[str, str]]:
+    """All tables and figures with their titles; lists without importing torch."""
+    tables = [{"name": name, "kind": "table", "title": title} for name, title in TABLES.items()]
+    analyses = [
+        {"name": name, "kind": "table", "title": title} for name, (_, title) in ANALYSES.items()
+    ]
+    figures = [
+        {"name": name, "kind": "figure", "title": title} for name, (_, title) in FIGURES.items()
+    ]
+    return [*tables, *analyses, *figures]
+
+
+def answer(
+    name: str, request: "PaperRequest", *, rows: tuple[str, ...] = (), out: Path | None = None
+) -> Shown:
+    """Run what is missing and show it.
+
+    Args:
+        name: a table or figure.
+        request: on which projects, at which size.
+        rows: of a table, those with these names alone.
+        out: a figure's file; in the project's folder if not given.
+    """
+    shown: Shown
+    if name in TABLES:
+        shown = _found("tracoco.paper.result_table:results_answer")(name, request, rows)
+    elif name in ANALYSES:
+        shown = _found(ANALYSES[name][0])(request)
+    elif name in FIGURES:
+        target, title = FIGURES[name]
+        drawing = _found("tracoco.paper.figure:figure_answer")
+        shown = drawing(name, title, _found(target), request, out)
+    else:
+        known = [row["name"] for row in contents_table()]
+        raise UserError(f"the paper has no table or figure '{name}'; {did_you_mean(name, known)}")
+    return shown
+
+
+def _found(target: str) -> Any:
+    """What answers, imported only now: torch takes seconds."""
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,37 @@
+"""All drawings of the paper's figures: plain data in, a figure out, nothing drawn on a screen."""
+
+from tracoco.paper.drawing_context import ContextAnswer, context_figure
+from tracoco.paper.drawing_results import (
+    ComparedRow,
+    LabelPoint,
+    ThresholdPoint,
+    by_label_count,
+    published_versus_ours,
+    threshold_curves,
+)
+from tracoco.paper.drawing_training import (
+    DivergenceSeries,
+    TimeRow,
+    confidence_histograms,
+    divergence,
+    training_time,
+)
+from tracoco.paper.drawing_volumes import QualitativeColumn, qualitative
+
+__all__ = [
+    "ComparedRow",
+    "ContextAnswer",
+    "DivergenceSeries",
+    "LabelPoint",
+    "QualitativeColumn",
+    "ThresholdPoint",
+    "TimeRow",
+    "by_label_count",
+    "confidence_histograms",
+    "context_figure",
+    "divergence",
+    "published_versus_ours",
+    "qualitative",
+    "threshold_curves",
+    "training_time",
+]

@@ -1,0 +1,37 @@
+"""A table of results: the published rows, and ours beside them where there is a project."""
+
+from tracoco.config import did_you_mean
+from tracoco.errors import UserError
+from tracoco.paper.contents import Shown
+from tracoco.paper.fill import FilledRow, fill
+from tracoco.paper.request import PaperRequest
+from tracoco.paper.rows import TABLES, PaperRow, table_rows
+from tracoco.paper.show import filled_json, filled_table
+
+
+def results_answer(name: str, request: PaperRequest, wanted: tuple[str, ...]) -> Shown:
+    """Fill a table, or show it as it was published."""
+    rows = _chosen(table_rows(name), wanted)
+    title = TABLES[name]
+    if not request.projects:
+        shown = [FilledRow(row) for row in rows]
+        data = list(dict.fromkeys(row.data for row in rows if not row.missing))
+        options = " ".join(f"--project {each}=FOLDER" for each in data)
+        lines: tuple[str, ...] = (f"yours beside it: tracoco paper {name} {options} --seeds 3",)
+    else:
+        shown, lines = _only_data(fill(rows, request)), ()
+    return Shown(filled_table(title, shown), filled_json(name, title, shown), lines)
+
+
+def _chosen(rows: list[PaperRow], wanted: tuple[str, ...]) -> list[PaperRow]:
+    known = {row.published.row for row in rows}
+    for each in wanted:
+        if each not in known:
+            raise UserError(f"the table has no row '{each}'; {did_you_mean(each, known)}")
+    return [row for row in rows if not wanted or row.published.row in wanted]
+
+
+def _only_data(rows: list[FilledRow]) -> list[FilledRow]:
+    """Leave out the data sets that no project was given for, unless that would leave nothing."""
+    kept = [row for row in rows if not row.reason.startswith("no --project")]
+    return kept or rows

@@ -1,0 +1,205 @@
+"""The paper's tables: every row can be asked for, and ours stand beside the published figures."""
+
+import json
+from pathlib import Path
+
+import pytest
+from samples import make_project
+
+from tracoco.benchmark.run_spec import RunSpec
+from tracoco.benchmark.runner import Runner
+from tracoco.cli import main
+from tracoco.errors import UserError
+from tracoco.methods import METHODS
+from tracoco.paper.case_lists import case_list
+from tracoco.paper.contents import answer, contents_table
+from tracoco.paper.fill import FilledRow, fill
+from tracoco.paper.request import PaperRequest, is_the_papers, parse_projects
+from tracoco.paper.rows import SETTINGS, TABLES, PaperRow, table_rows
+from tracoco.paper.show import filled_json
+from tracoco.project.folder import Project
+from tracoco.project.splits import Splits
+
+SMALL = (
+    "network.filters=4",
+    "data.crop=[16, 16, 8]",
+    "data.workers=0",
+    "training.steps=2",
+    "training.validate_every=1",
+)
+ROWS = [row for table in TABLES for row in table_rows(table)]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(tmp_path_factory.mktemp("paper"), labelled=6, unlabelled=2, test=2)
+
+
+def request(project: Project, **changes: object) -> PaperRequest:
+    settings = {"preset": "demo", "changes": SMALL, "labelled": 2, "device": "cpu"} | changes
+    return PaperRequest({"": project.root}, **settings)  # type: ignore[arg-type]
+
+
+def test_the_paper_has_ten_tables_of_results_and_every_row_has_one_preset() -> None:
+    assert len(TABLES) == 10
+    assert {table for table, _ in SETTINGS} <= set(TABLES)
+    known = {row.key for row in ROWS}
+    assert set(SETTINGS) <= known
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.key}-{row.published.labelled}")
+def test_the_settings_of_every_row_are_sound(row: PaperRow) -> None:
+    if row.missing:
+        assert row.published.method not in METHODS or row.published.multiscale
+        return
+    config = PaperRequest({}).spec(row.preset, row.changes).config(0)
+    assert config.method.name == row.published.method or row.key[0] == "component-ablation"
+    assert config.data.labelled == row.published.labelled * (2 if row.data == "acdc" else 1)
+
+
+def test_ablations_change_what_their_rows_say() -> None:
+    def settings(table: str, name: str) -> dict[str, object]:
+        row = next(each for each in table_rows(table) if each.published.row == name)
+        config = PaperRequest({}).spec(row.preset, row.changes).config(0)
+        return config.method.settings | {"translated": config.data.translation}
+
+    baseline = settings("component-ablation", "CPS + CutMix")
+    assert (baseline["semi_supervised"], baseline["translation"]) == ("ce", False)
+    middle = settings("component-ablation", "TraCo")
+    assert (middle["semi_supervised"], middle["translation"]) == ("ce", True)
+    full = settings("component-ablation", "TraCo + CRC")
+    assert (full["semi_supervised"], full["translation"]) == ("crc", True)
+    assert {key: baseline[key] for key in ("rampup_epochs", "noise")} == {
+        key: full[key] for key in ("rampup_epochs", "noise")
+    }
+    losses = {"MSE": "mse", "KL": "kl", "CE": "ce", "CRC": "crc"}
+    for name, loss in losses.items():
+        assert settings("loss-ablation", name)["semi_supervised"] == loss
+    overlaps = {"quarter": "quarter", "half": "half", "full": "none", "random": "random"}
+    for name, translation in overlaps.items():
+        assert settings("overlap", name)["translated"] == translation
+
+
+def test_component_ablation_runs_and_its_last_row_is_shared_with_the_loss_ablation(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled = fill(table_rows("component-ablation"), request(project, seeds=2))
+    # Both data sets are the same stand-in, so the rows of Pancreas share the runs of LA.
+    assert [len(row.results) for row in filled] == [2] * 6
+    assert len({result.dice for row in filled for result in row.results}) > 1
+    assert len(list((project.root / "paper").iterdir())) == 3 * 2
+    assert all(row.stand_in == "project" for row in filled)
+
+    values = filled_json("component-ablation", "title", filled)["rows"][2]
+    assert values["dice"] == 90.94
+    assert values["seeds"] == 2
+    assert values["our_dice"] == pytest.approx(sum(r.dice or 0 for r in filled[2].results) / 2)
+    assert values["difference"] == pytest.approx(values["our_dice"] - 90.94)
+    assert any("not of the paper's data" in note for note in values["notes"])
+
+    before = sorted(path.name for path in (project.root / "paper").iterdir())
+    trained, original = [], Runner.trained
+
+    def counted(self: Runner, spec: RunSpec, seed: int) -> Path:
+        trained.append(spec)
+        return original(self, spec, seed)
+
+    monkeypatch.setattr(Runner, "trained", counted)
+    fill(table_rows("loss-ablation"), request(project, seeds=2))
+    after = sorted(path.name for path in (project.root / "paper").iterdir())
+    # CE and CRC were there: only MSE and KL are new, for two seeds.
+    assert len(set(after) - set(before)) == 4
+    assert len(trained) == 4
+
+
+def test_best_rows_need_validation_cases_or_the_explicit_flag(tmp_path: Path) -> None:
+    small = make_project(tmp_path, labelled=4, unlabelled=2, validation=0, test=1)
+    rows = [row for row in table_rows("cct") if row.published.best][:1]
+    (refused,) = fill(rows, request(small))
+    assert "--best-on-test" in refused.reason
+    assert not refused.results
+    (shown,) = fill(rows, request(small, best_on_test=True))
+    assert [result.checkpoint for result in shown.results] == ["best"]
+    assert "test cases" in shown.results[0].watermark
+    notes = filled_json("cct", "", [shown])["rows"][0]["notes"]
+    assert shown.results[0].watermark in notes
+
+
+def test_a_slice_network_needs_a_project_of_slices(project: Project) -> None:
+    rows = [row for row in table_rows("backbones") if row.published.row == "TransUNet*"]
+    (refused,) = fill(rows, request(project))
+    assert "2D" in refused.reason
+
+
+def test_the_papers_own_cases_are_recognised_only_in_the_lists_order(project: Project) -> None:
+    assert not is_the_papers(project, "la")
+    train, test = tuple(case_list("pancreas", "train")), tuple(case_list("pancreas", "test"))
+    own = _Listed(Splits(train, (), (), test))
+    assert is_the_papers(own, "pancreas")  # type: ignore[arg-type]
+    assert not is_the_papers(own, "la")  # type: ignore[arg-type]
+    for labelled, kept in ((sorted(train), test), (train[1:], test), (train, test[1:])):
+        other = _Listed(Splits(tuple(labelled), (), (), tuple(kept)))
+        assert not is_the_papers(other, "pancreas")  # type: ignore[arg-type]
+
+
+class _Listed:
+    def __init__(self, splits: Splits) -> None:
+        self._splits = splits
+
+    def load_splits(self) -> Splits:
+        return self._splits
+
+
+def test_projects_are_named_by_data_set_or_stand_in_for_all(project: Project) -> None:
+    root = str(project.root)
+    assert parse_projects([f"la={root}", root]) == {"la": project.root, "": project.root}
+    for wrong, message in (
+        ([f"lla={root}"], "none of la"),
+        ([root, root], "twice"),
+        (["la=nowhere"], "no project"),
+    ):
+        with pytest.raises(UserError, match=message):
+            parse_projects(wrong)
+
+
+def test_a_table_without_a_project_shows_what_was_published(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["tracoco", "paper", "cac-comparison"])
+    with pytest.raises(SystemExit) as done:
+        main()
+    assert done.value.code == 0
+    shown = capsys.readouterr().out
+    assert "88.28" in shown
+    assert "tracoco paper cac-comparison --project la=FOLDER --project brats19=FOLDER" in shown
+
+
+def test_json_is_one_object_of_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["tracoco", "paper", "overlap", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    values = json.loads(capsys.readouterr().out)
+    assert [row["row"] for row in values["rows"]] == ["quarter", "half", "full", "random"]
+    assert values["rows"][3]["dice"] == 85.71
+    assert values["rows"][3]["our_dice"] is None
+
+
+def test_a_name_that_does_not_exist_gets_the_nearest_one() -> None:
+    with pytest.raises(UserError, match="did you mean 'loss-ablation'"):
+        answer("los-ablation", PaperRequest({}))
+    with pytest.raises(UserError, match="no row 'CRCC'; did you mean 'CRC'"):
+        answer("loss-ablation", PaperRequest({}), rows=("CRCC",))
+
+
+def test_contents_name_tables_and_figures_once() -> None:
+    names = [row["name"] for row in contents_table()]
+    assert len(names) == len(set(names)) == 19
+
+
+def test_rows_of_methods_that_are_not_here_say_so() -> None:
+    rows = {row.published.row: row for row in table_rows("la")}
+    for row in (each for each in rows.values() if each.missing):
+        assert FilledRow(row).results == ()
+    assert rows["CAC"].missing == ""
