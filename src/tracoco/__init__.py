@@ -5,30 +5,38 @@ The folders stand in the order in which data flows; each imports only those abov
     scans       read a scan, write a result back on its grid
     project     pair images and labels, plan, split, fill the memory-mapped store
     data        crop pairs, augmentation, labelled and unlabelled batches
-    networks    VNet, UNet in 2D and 3D, a light UNet for CPUs
+    networks    VNet, UNet in 2D and 3D, a light UNet for CPUs, TransUNet, MONAI's by name
     losses      one equation, one function
     methods     one file a method: losses put together
     training    the one loop, its checkpoints, its log
     inference   sliding window, Predictor
-    evaluation  overlap and surface distances of cases
+    evaluation  overlap and surface distances of cases, context sensitivity, complexity
     report      tables, curves, pictures, one HTML file
+    experiment  all of it put together: from a project and settings to a trained run
+    benchmark   many runs, each trained or resumed, tested, and kept as one small file
+    paper       the paper's published numbers, tables and figures
 
-`experiment.py` puts them together and reads top to bottom; `cli` is the command line.
+`demo` holds the phantom scans, `cli` the command line.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracoco.evaluation.context import context_sensitivity
     from tracoco.inference.predictor import Predictor
 
-__all__ = ["Predictor", "__version__"]
+__all__ = ["Predictor", "__version__", "context_sensitivity"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Predictor": "tracoco.inference.predictor",
+    "context_sensitivity": "tracoco.evaluation.context",
+}
 
 
 def __getattr__(name: str) -> Any:
     """`from tracoco import Predictor`, without torch for those who only ask for the version."""
-    if name == "Predictor":
-        from tracoco.inference.predictor import Predictor  # noqa: PLC0415 - torch takes seconds
-
-        return Predictor
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tracoco' has no attribute '{name}'")

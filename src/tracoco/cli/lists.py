@@ -18,7 +18,7 @@ def methods(as_json: AsJson = False) -> None:
         print_json({"rows": rows})
         return
     for row in rows:
-        print(f"{row['method']:12} {row['year'] or '':4}  {row['idea']}")
+        print(f"{row['method']:20} {row['year'] or '':4}  {row['idea']}")
 
 
 @app.command()
@@ -26,14 +26,14 @@ def presets(
     name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the presets, or print one."""
-    from tracoco.presets import preset_names, preset_text, read_preset
+    """List the presets, or print one and those that it is based on."""
+    from tracoco.presets import preset_chain, preset_names, preset_text, read_preset
 
     names = [name] if name else preset_names()
     if as_json:
         print_json({"rows": [{"preset": each, "settings": read_preset(each)} for each in names]})
     elif name:
-        print(preset_text(name), end="")
+        print("\n".join(preset_text(each) for each in preset_chain(name)), end="")
     else:
         for each in names:
-            print(f"{each:12} {preset_text(each).splitlines()[0].removeprefix('# ')}")
+            print(f"{each:24} {preset_text(each).splitlines()[0].removeprefix('# ')}")

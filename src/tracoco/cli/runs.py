@@ -35,7 +35,7 @@ def train(
 
     Stop it with Ctrl-C and go on with --resume: nothing is lost.
 
-    Example: tracoco train heart --preset cpu --set training.steps=4000
+    Example: tracoco train heart --preset la-8 --set training.steps=4000
     """
     from tracoco.experiment import train as train_run
     from tracoco.presets import load_config
