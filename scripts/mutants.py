@@ -32,6 +32,7 @@ MUTANTS = [
     Mutant("CRC: threshold excluded", CRC, "confidence >= likely", "confidence > likely"),
     Mutant("CRC: gate of unlikely classes off", CRC, "(peer < unlikely)", "(peer < 2)"),
     Mutant("CRC: release's negative weight", CRC, "(1 - peer) * (peer <", "peer * (peer <"),
+    Mutant("CRC: the most likely class is unlearnt", CRC, "(peer < unlikely) * others", "(peer < unlikely)"),
     Mutant("CRC: negative part's sign", CRC, "* -log_complement", "* log_complement"),
     Mutant("CRC: label along the wrong axis", CRC, "peer.argmax(dim=1)", "peer.argmax(dim=-1)"),
     Mutant("CRC: learns from itself", CRC, "reversed(peers)", "iter(peers)"),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 
 from tracoco.errors import UserError
 
-Translation = Literal["random", "half", "quarter", "none", "low"]
+OverlapRule = Literal["random", "half", "quarter", "full", "low"]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -31,15 +31,16 @@ class DataConfig(Settings):
     need unlabelled crops where every case has a label."""
     crop: tuple[PositiveInt, ...] | None = None
     """Voxels per axis; the plan's crop if not given."""
-    translation: Translation = "random"
-    """How far the second crop of a pair lies from the first, along each axis.
+    overlap: OverlapRule = "random"
+    """What the two crops of a pair have in common, along each axis.
 
-    random: anywhere within half a crop, but not in the same place.
-    half, quarter: so far that this share of the crop is left in common, or as far as there is room.
-    none: in the same place.
-    low: between the volume's low end and the first crop, as the paper's release draws it.
+    random: at least half of a crop, and not all of it.
+    half, quarter: this share of a crop, or more where there is no room to go so far.
+    full: everything; the second crop lies where the first does.
+    low: whatever is left if the second crop lies anywhere below the first, as in the release.
     """
-    flips: bool = True
+    flips: Literal["all", "plane", "none"] = "all"
+    """Axes that may be reversed: all, those of the plane of quarter turns, or none."""
     turns: bool = True
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)

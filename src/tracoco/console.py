@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 QUIET_SECONDS = 2.0
+WIDE = 120
 
 
 def progress_console() -> Console:
@@ -24,9 +24,11 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is what this module is for
 
 
-def print_table(table: Table) -> None:
-    """Print a result for a person."""
-    Console().print(table)
+def print_table(table: RenderableType) -> None:
+    """Print a result for a person; in a pipe or file wide enough for every number."""
+    console = Console()
+    width = console.width if console.is_terminal else max(console.width, WIDE)
+    Console(width=width).print(table)
 
 
 def print_json(value: Any) -> None:

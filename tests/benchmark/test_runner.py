@@ -13,9 +13,10 @@ from tracoco.benchmark import runner as runner_module
 from tracoco.benchmark.result import RunResult, over_seeds, read_result
 from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring, steps_done
-from tracoco.errors import UserError
+from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
 from tracoco.experiment import train
+from tracoco.project.splits import write_splits
 from tracoco.training.trainer import FitResult
 
 SMALL = RunSpec(
@@ -74,7 +75,7 @@ def test_another_way_of_scoring_uses_the_same_predictions(
 
 
 def test_predictions_that_were_cut_short_are_made_again(tested: Runner) -> None:
-    folder = SMALL.folder(tested.root, 0)
+    folder = tested.folder(SMALL, 0)
     note = folder / "predictions" / "last" / "predictions.json"
     values = json.loads(note.read_text())
     values["rows"][0]["seconds"] = None
@@ -88,7 +89,7 @@ def test_predictions_that_were_cut_short_are_made_again(tested: Runner) -> None:
 def test_a_run_that_was_stopped_before_its_test_is_not_trained_again(
     tmp_path: Path, tested: Runner
 ) -> None:
-    whole = SMALL.folder(tested.root, 0)
+    whole = tested.folder(SMALL, 0)
     runner = Runner(tested.project, "balls", tmp_path, device="cpu")
     spec = RunSpec(None, (*SMALL.changes, "training.save_every=1"))
 
@@ -100,7 +101,7 @@ def test_a_run_that_was_stopped_before_its_test_is_not_trained_again(
         patch.setattr(runner_module, "train", killed)
         with pytest.raises(KeyboardInterrupt):
             runner.result(spec, 0, Scoring())
-    folder = spec.folder(tmp_path, 0)
+    folder = runner.folder(spec, 0)
     assert steps_done(folder) == 2
     assert not (folder / "results").exists()
     with pytest.MonkeyPatch.context() as patch:
@@ -111,7 +112,7 @@ def test_a_run_that_was_stopped_before_its_test_is_not_trained_again(
 
 def test_a_run_without_a_checkpoint_has_taken_no_step(tmp_path: Path, tested: Runner) -> None:
     copy = tmp_path / "run"
-    shutil.copytree(SMALL.folder(tested.root, 0), copy)
+    shutil.copytree(tested.folder(SMALL, 0), copy)
     assert steps_done(copy) == 2
     (copy / "last.pt").unlink()  # the log is still there
     assert steps_done(copy) == 0
@@ -122,8 +123,9 @@ def test_a_stop_is_told_and_leaves_no_result(
 ) -> None:
     monkeypatch.setattr(runner_module, "train", lambda *_, **__: FitResult(1, signal=15))
     runner = Runner(tested.project, "balls", tmp_path)
-    with pytest.raises(UserError, match="the same command goes on"):
+    with pytest.raises(Stopped, match="the same command goes on") as caught:
         runner.result(SMALL, 0, Scoring())
+    assert caught.value.signal == 15
     assert not list(tmp_path.rglob("results"))
 
 
@@ -167,3 +169,26 @@ def test_a_project_without_test_cases_is_told_before_the_training(
     runner = Runner(make_project(tmp_path), "balls", tmp_path / "grid")
     with pytest.raises(UserError, match="has no test cases"):
         runner.result(SMALL, 0, Scoring())
+
+
+def test_another_split_is_another_run(tmp_path: Path) -> None:
+    project = make_project(tmp_path, labelled=6, unlabelled=2, test=2)
+    runner = Runner(project, "balls", tmp_path / "grid")
+    before, splits = runner.folder(SMALL, 0), project.load_splits()
+    assert runner.folder(SMALL, 0) == before
+    (first, *labelled), (second, *test) = splits.labelled, splits.test
+    swapped = replace(splits, labelled=(second, *labelled), test=(first, *test))
+    write_splits(project.splits_file, swapped)
+    assert runner.folder(SMALL, 0) != before
+
+
+def test_a_mistake_is_told_before_anything_is_trained(tested: Runner) -> None:
+    tested.check(SMALL)
+    for change, message in (
+        ("network.name=vnett", "vnett"),
+        ("data.labelled=99", "99"),
+        ("data.crop=[16, 15, 8]", "halved"),
+        ("method.likley=1", "likely"),
+    ):
+        with pytest.raises(UserError, match=message):
+            tested.check(RunSpec(None, (*SMALL.changes, change)))

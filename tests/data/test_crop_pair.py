@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.config import DataConfig, Translation
+from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance
 from tracoco.data.crop_pair import (
     CropRule,
@@ -50,15 +50,15 @@ def test_shifts_go_both_ways_and_reach_half_a_crop() -> None:
     shape=shapes,
     size=sizes,
     seed=st.integers(0, 10_000),
-    translation=st.sampled_from(["random", "half", "quarter", "none", "low"]),
+    rule_name=st.sampled_from(["random", "half", "quarter", "full", "low"]),
 )
 def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
-    shape: Index, size: Index, seed: int, translation: Translation
+    shape: Index, size: Index, seed: int, rule_name: OverlapRule
 ) -> None:
     random = np.random.default_rng(seed)
     ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
     first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
-    second = draw_second(first, shape, random, translation)
+    second = draw_second(first, shape, random, rule_name)
     assert second.size == size
     assert not first.intersect(second).empty
     assert all(low <= s <= high for s, (low, high) in zip(second.start, ranges, strict=True))
@@ -67,18 +67,18 @@ def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
 
 
 def seconds(
-    first: Box, shape: Index, translation: Translation, count: int = 200
+    first: Box, shape: Index, rule_name: OverlapRule, count: int = 200
 ) -> list[tuple[int, ...]]:
     return [
-        draw_second(first, shape, np.random.default_rng(seed), translation).start
+        draw_second(first, shape, np.random.default_rng(seed), rule_name).start
         for seed in range(count)
     ]
 
 
-@pytest.mark.parametrize(("translation", "shift"), [("half", 4), ("quarter", 6)])
-def test_half_and_quarter_leave_that_share_in_common(translation: Translation, shift: int) -> None:
+@pytest.mark.parametrize(("rule_name", "shift"), [("half", 4), ("quarter", 6)])
+def test_half_and_quarter_leave_that_share_in_common(rule_name: OverlapRule, shift: int) -> None:
     first = Box((10, 2, 7), (8, 8, 8))
-    places = np.array(seconds(first, (30, 30, 15), translation))
+    places = np.array(seconds(first, (30, 30, 15), rule_name))
     # Room on both sides of the first axis; only above on the second; only below on the third.
     assert set(places[:, 0]) == {10 - shift, 10 + shift}
     assert 60 < (places[:, 0] < 10).sum() < 140
@@ -95,17 +95,17 @@ def test_a_shift_without_room_goes_as_far_as_it_can() -> None:
     assert {place[2] for place in places} == {0}
 
 
-def test_no_translation_gives_the_same_place() -> None:
+def test_no_rule_name_gives_the_same_place() -> None:
     first = Box((10, 2, 7), (8, 8, 8))
-    assert set(seconds(first, (30, 30, 30), "none")) == {first.start}
+    assert set(seconds(first, (30, 30, 30), "full")) == {first.start}
 
 
 def test_low_goes_down_to_the_volumes_end_and_half_a_crop_where_that_would_not_meet() -> None:
     first = Box((5, 9, 0), (8, 8, 8))
     places = np.array(seconds(first, (30, 30, 30), "low", 600))
-    assert set(places[:, 0]) == set(range(6))
+    assert set(places[:, 0]) == set(range(5))
     # Starts 0 and 1 would leave nothing of a crop of 8 at 9, so they become 9 - 4.
-    assert set(places[:, 1]) == set(range(2, 10))
+    assert set(places[:, 1]) == set(range(2, 9))
     assert (places[:, 1] == 5).sum() > 2 * (places[:, 1] == 6).sum()
     assert set(places[:, 2]) == {0}
 
@@ -167,16 +167,16 @@ def test_two_crops_show_the_same_voxels_in_their_overlap(
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("translation", ["random", "quarter", "low"])
+@pytest.mark.parametrize("rule_name", ["random", "quarter", "low"])
 @pytest.mark.parametrize("size", [(12, 8, 10), (40, 8, 10), (1, 12, 8)])
 def test_strong_changes_are_the_same_for_both_crops_also_at_their_borders(
-    project: Project, seed: int, translation: str, size: Index
+    project: Project, seed: int, rule_name: str, size: Index
 ) -> None:
     case = stored(project)
     plain, strong = (
         draw_crop_pair(
             case,
-            rule(size, translation=translation, strong=strong),
+            rule(size, overlap=rule_name, strong=strong),
             np.random.default_rng(seed),
             labelled=True,
         )
@@ -195,18 +195,18 @@ def test_strong_changes_are_the_same_for_both_crops_also_at_their_borders(
 
 
 def test_the_setting_says_how_far_the_second_crop_lies(project: Project) -> None:
-    def shift(translation: str) -> list[int]:
-        settings = rule((12, 12, 8), translation=translation, flips=False, turns=False)
+    def shift(rule_name: str) -> list[int]:
+        settings = rule((12, 12, 8), overlap=rule_name, flips="none", turns=False)
         pair = draw_crop_pair(stored(project), settings, np.random.default_rng(3), labelled=True)
         return [a - b for a, b in zip(pair.first.start, pair.second.start, strict=True)]
 
-    assert shift("none") == [0, 0, 0]
+    assert shift("full") == [0, 0, 0]
     assert [abs(voxels) for voxels in shift("half")] == [6, 6, 4]
     assert min(shift("low")) >= 0 < max(shift("low"))
 
 
 def test_low_means_low_after_flips_and_turns(project: Project) -> None:
-    settings, moved = rule((12, 12, 8), translation="low"), 0
+    settings, moved = rule((12, 12, 8), overlap="low"), 0
     for seed in range(60):
         pair = draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
         shift = np.subtract(pair.first.start, pair.second.start)
@@ -226,7 +226,7 @@ def test_low_means_low_after_flips_and_turns(project: Project) -> None:
 def test_the_default_settings_draw_what_they_always_drew(
     project: Project, seed: int, first: Index, second: Index, mean: float, next_draw: float
 ) -> None:
-    # Noted before there were other translations and strong changes: old runs must stay the same.
+    # Noted before there were other rule_names and strong changes: old runs must stay the same.
     random = np.random.default_rng(seed)
     pair = draw_crop_pair(stored(project), rule((12, 8, 10)), random, labelled=True)
     assert (pair.first.start, pair.second.start) == (first, second)

@@ -135,3 +135,13 @@ def test_each_network_learns_from_the_other() -> None:
     assert second.grad is not None
     assert first.grad[0, 0, 0] < 0 < first.grad[0, 1, 0]
     assert second.grad[0, 1, 0] < 0 < second.grad[0, 0, 0]
+
+
+def test_the_most_likely_class_is_never_unlearnt() -> None:
+    """Twelve even classes are all below .1, and of (.55, .45) both are below .6."""
+    even = torch.full((1, 12, 1, 1), 1 / 12)
+    gate = unlikely_gate(even, 0.1)[0, :, 0, 0]
+    assert gate[0] == 0
+    torch.testing.assert_close(gate[1:], torch.full((11,), 11 / 12))
+    pair = torch.tensor([0.55, 0.45]).reshape(1, 2, 1, 1)
+    torch.testing.assert_close(unlikely_gate(pair, 0.6)[0, :, 0, 0], torch.tensor([0.0, 0.55]))

@@ -7,12 +7,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
 from tracoco.data.crop_pair import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box
-from tracoco.paper.drawing_style import OWN, PUBLISHED
 from tracoco.paper.drawings import (
     ComparedRow,
     ContextAnswer,
@@ -29,6 +29,7 @@ from tracoco.paper.drawings import (
     threshold_curves,
     training_time,
 )
+from tracoco.paper.drawings.style import OWN, PUBLISHED
 from tracoco.report.rays import Viewpoint
 
 FRONT = Viewpoint(0, 0)
@@ -77,12 +78,14 @@ def test_scores_over_labels_are_a_row_a_data_set_and_a_line_a_series() -> None:
 
 
 def test_histograms_are_in_percent_of_each_kind_of_voxel() -> None:
-    background, foreground = np.array([0.0, 0.0, 0.0, 0.9]), np.array([0.99, 0.51])
+    background, foreground = np.array([3, 0, 0, 1]), np.array([0, 0, 1, 1])
     figure = confidence_histograms({"mse": (background, foreground), "crc": (foreground,) * 2})
     axes = figure.axes[0]
-    bars = [[bar.get_height() for bar in kind] for kind in axes.containers]
+    kinds = [each for each in axes.patches if isinstance(each, StepPatch) and each.get_label()]
+    bars = [list(each.get_data()[0]) for each in kinds]
     assert [sum(heights) for heights in bars] == [100, 100]
-    assert (bars[0][0], bars[0][36], bars[1][39], bars[1][20]) == (75, 25, 50, 50)
+    assert bars == [[75, 0, 0, 25], [0, 0, 50, 50]]
+    assert list(kinds[0].get_data()[1]) == [0, 0.25, 0.5, 0.75, 1]
     assert axes.get_yscale() == "log"
     assert {"mse", "crc", "true background", "true foreground"} <= words(figure)
     plain = confidence_histograms({"mse": (background, foreground)}, log=False)

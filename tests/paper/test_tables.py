@@ -1,9 +1,13 @@
 """The paper's tables: every row can be asked for, and ours stand beside the published figures."""
 
 import json
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 from samples import make_project
 
 from tracoco.benchmark.run_spec import RunSpec
@@ -16,7 +20,7 @@ from tracoco.paper.contents import answer, contents_table
 from tracoco.paper.fill import FilledRow, fill
 from tracoco.paper.request import PaperRequest, is_the_papers, parse_projects
 from tracoco.paper.rows import SETTINGS, TABLES, PaperRow, table_rows
-from tracoco.paper.show import filled_json
+from tracoco.paper.show import filled_json, filled_tables
 from tracoco.project.folder import Project
 from tracoco.project.splits import Splits
 
@@ -61,7 +65,7 @@ def test_ablations_change_what_their_rows_say() -> None:
     def settings(table: str, name: str) -> dict[str, object]:
         row = next(each for each in table_rows(table) if each.published.row == name)
         config = PaperRequest({}).spec(row.preset, row.changes).config(0)
-        return config.method.settings | {"translated": config.data.translation}
+        return config.method.settings | {"translated": config.data.overlap}
 
     baseline = settings("component-ablation", "CPS + CutMix")
     assert (baseline["semi_supervised"], baseline["translation"]) == ("ce", False)
@@ -75,7 +79,7 @@ def test_ablations_change_what_their_rows_say() -> None:
     losses = {"MSE": "mse", "KL": "kl", "CE": "ce", "CRC": "crc"}
     for name, loss in losses.items():
         assert settings("loss-ablation", name)["semi_supervised"] == loss
-    overlaps = {"quarter": "quarter", "half": "half", "full": "none", "random": "random"}
+    overlaps = {"quarter": "quarter", "half": "half", "full": "full", "random": "random"}
     for name, translation in overlaps.items():
         assert settings("overlap", name)["translated"] == translation
 
@@ -90,11 +94,12 @@ def test_component_ablation_runs_and_its_last_row_is_shared_with_the_loss_ablati
     assert len(list((project.root / "paper").iterdir())) == 3 * 2
     assert all(row.stand_in == "project" for row in filled)
 
-    values = filled_json("component-ablation", "title", filled)["rows"][2]
+    values = filled_json("component-ablation", "title", filled, [])["rows"][2]
     assert values["dice"] == 90.94
     assert values["seeds"] == 2
     assert values["our_dice"] == pytest.approx(sum(r.dice or 0 for r in filled[2].results) / 2)
-    assert values["difference"] == pytest.approx(values["our_dice"] - 90.94)
+    assert values["dice_difference"] == pytest.approx(values["our_dice"] - 90.94)
+    assert (values["our_labelled"], values["our_steps"], len(values["runs"])) == (2, 2, 2)
     assert any("not of the paper's data" in note for note in values["notes"])
 
     before = sorted(path.name for path in (project.root / "paper").iterdir())
@@ -121,14 +126,14 @@ def test_best_rows_need_validation_cases_or_the_explicit_flag(tmp_path: Path) ->
     (shown,) = fill(rows, request(small, best_on_test=True))
     assert [result.checkpoint for result in shown.results] == ["best"]
     assert "test cases" in shown.results[0].watermark
-    notes = filled_json("cct", "", [shown])["rows"][0]["notes"]
+    notes = filled_json("cct", "", [shown], [])["rows"][0]["notes"]
     assert shown.results[0].watermark in notes
 
 
 def test_a_slice_network_needs_a_project_of_slices(project: Project) -> None:
     rows = [row for row in table_rows("backbones") if row.published.row == "TransUNet*"]
     (refused,) = fill(rows, request(project))
-    assert "2D" in refused.reason
+    assert "--dimensions 2" in refused.reason
 
 
 def test_the_papers_own_cases_are_recognised_only_in_the_lists_order(project: Project) -> None:
@@ -203,3 +208,63 @@ def test_rows_of_methods_that_are_not_here_say_so() -> None:
     for row in (each for each in rows.values() if each.missing):
         assert FilledRow(row).results == ()
     assert rows["CAC"].missing == ""
+
+
+def test_what_would_make_a_row_another_one_is_refused_before_any_training(
+    project: Project,
+) -> None:
+    rows = table_rows("loss-ablation")
+    changed = request(project, changes=(*SMALL, "method.semi_supervised=ce"))
+    with pytest.raises(UserError, match=r"row 'MSE': --set method\.semi_supervised would make it"):
+        fill(rows, changed)
+    with pytest.raises(UserError, match=r"row 'CAC': method cac: 'cutmix' is not a setting"):
+        fill(
+            table_rows("cac-comparison"),
+            request(project, changes=(*SMALL, "method.cutmix=false"), seeds=1),
+        )
+    with pytest.raises(UserError, match=r"data\.labelled is 50"):
+        fill(rows, request(project, labelled=50))
+
+
+def test_a_project_that_is_called_like_a_data_set_is_still_a_stand_in(tmp_path: Path) -> None:
+    named = make_project(tmp_path, labelled=4, unlabelled=2, test=1)
+    named.root.rename(tmp_path / "la")
+    own = PaperRequest({"la": tmp_path / "la"}, "demo", SMALL, 2, device="cpu")
+    rows = [row for row in table_rows("component-ablation") if row.data == "la"][:1]
+    (filled,) = fill(rows, own)
+    assert filled.stand_in == "la"
+
+
+def test_every_number_is_whole_at_eighty_columns(project: Project) -> None:
+    filled = fill(table_rows("component-ablation"), request(project, seeds=2))
+    wild = [
+        replace(result, dice=88.88 + index, asd=123.45 * (index + 1), hd95=234.56)
+        for index, result in enumerate(filled[0].results)
+    ]
+    rows = [replace(filled[0], results=tuple(wild)), *filled[1:]]
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(filled_tables("title", rows, ["a note"]))
+    text = console.export_text()
+    assert "…" not in text
+    for figure in ("89.38", "0.71", "-0.29", "185.18", "87.29", "234.56", "difference", "spread"):
+        assert figure in text, figure
+    assert "[1] a note" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("la", {"out": Path("x.png")}, "--out is for figures"),
+        ("complexity", {"rows": ("la",)}, "--row chooses rows"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        answer(name, PaperRequest({}), **options)
+
+
+def test_an_analysis_needs_no_project(project: Project) -> None:
+    with pytest.raises(UserError, match="needs no project"):
+        answer("gradient-analysis", PaperRequest({"": project.root}))

@@ -22,9 +22,15 @@ class RunSpec:
         config = load_config(self.preset, [*self.changes, f"seed={seed}"])
         return config.model_copy(update={"method": resolved_choice(config.method)})
 
-    def folder(self, root: Path, seed: int) -> Path:
-        """Where the run lies: two grids that ask for the same run share it."""
+    def folder(self, root: Path, seed: int, data: str = "") -> Path:
+        """Where the run lies: two grids that ask for the same run share it.
+
+        Args:
+            root: the folder of all runs.
+            seed: of this one.
+            data: a digest of splits, plan and scans; other data is another run.
+        """
         config = self.config(seed)
         settings = config.model_dump(mode="json", exclude={"seed": True, "data": {"workers"}})
         labels = "" if config.data.labelled is None else f"-{config.data.labelled}labels"
-        return root / f"{config.method.name}{labels}-{digest(settings)[:8]}-seed{seed}"
+        return root / f"{config.method.name}{labels}-{digest([settings, data])[:8]}-seed{seed}"

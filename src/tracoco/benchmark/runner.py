@@ -1,5 +1,6 @@
 """Bring runs to their end, whatever state they are in, and test them."""
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -9,13 +10,18 @@ from rich.console import Console
 
 from tracoco.benchmark.result import RunResult, read_result, write_result
 from tracoco.benchmark.run_spec import RunSpec
-from tracoco.errors import UserError
+from tracoco.errors import Stopped
 from tracoco.evaluation.folders import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
-from tracoco.experiment import train
+from tracoco.experiment import Experiment, train
 from tracoco.files import read_json
+from tracoco.inference.components import remove_small_components
 from tracoco.inference.predictions import predict_scans
+from tracoco.project.digest import digest
 from tracoco.project.folder import Project
+from tracoco.project.store import Store
+from tracoco.scans.reader import read_label
+from tracoco.training.build import run_method
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.run_folder import RunFolder, versions
 from tracoco.training.run_log import read_log
@@ -46,9 +52,24 @@ class Runner:
     device: str = "auto"
     console: Console | None = None
 
+    def folder(self, spec: RunSpec, seed: int) -> Path:
+        """Where a run lies; with another split, plan or scan it is another run.
+
+        So nothing that was learnt or measured on other cases can pass for it.
+        """
+        splits, plan = self.project.load_splits(), self.project.load_plan()
+        data = digest([splits.hash(), plan.hash(), Store(self.project.store_root).hash()])
+        return spec.folder(self.root, seed, data)
+
+    def check(self, spec: RunSpec) -> None:
+        """Build what the run is made of, so that a mistake is told before hours of training."""
+        self.project.test_cases()
+        experiment = Experiment.of(self.project, spec.config(0))
+        run_method(experiment.config, experiment.plan)
+
     def trained(self, spec: RunSpec, seed: int) -> Path:
         """The run's folder, with all of its steps taken: now, earlier, or the rest of them now."""
-        config, folder = spec.config(seed), spec.folder(self.root, seed)
+        config, folder = spec.config(seed), self.folder(spec, seed)
         if steps_done(folder) < config.training.steps:
             stopped = train(
                 self.project,
@@ -59,12 +80,12 @@ class Runner:
                 console=self.console,
             ).signal
             if stopped:
-                raise UserError("stopped; the same command goes on from here")
+                raise Stopped("stopped; the same command goes on from here", stopped)
         return folder
 
     def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:
         """The run's figures on the test cases; what is already there is not made again."""
-        folder = spec.folder(self.root, seed)
+        folder = self.folder(spec, seed)
         path = folder / "results" / f"{scoring.name}.json"
         if not path.exists():
             self.project.test_cases()  # their absence is better told now than after a training
@@ -114,9 +135,22 @@ class Runner:
             cct=scoring.protocol.cct,
             watermark=scores["watermark"],
             seconds_a_step=median(record["seconds"] for record in log),
-            seconds_a_case=median(row["seconds"] for row in rows),
+            seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, scoring),
             versions={key: facts[key] for key in versions() if key in facts},
         )
+
+
+def _cleaning(rows: list[dict[str, Any]], scoring: Scoring) -> float:
+    """Seconds that the removal of small components takes a case, if it is part of the scoring."""
+    if not scoring.protocol.cct:
+        return 0.0
+    seconds = []
+    for row in rows:
+        label = read_label(Path(row["prediction"])).array
+        began = time.perf_counter()
+        remove_small_components(label)
+        seconds.append(time.perf_counter() - began)
+    return median(seconds)
 
 
 def steps_done(folder: Path) -> int:

@@ -9,7 +9,7 @@ from typing import NoReturn
 # In the order in which the help lists the commands.
 from tracoco.cli import start, runs, results, paper, lists  # isort: skip
 from tracoco.cli.app import app
-from tracoco.errors import UserError
+from tracoco.errors import Stopped, UserError
 
 __all__ = ["app", "lists", "main", "paper", "results", "runs", "start"]
 
@@ -18,6 +18,9 @@ def main() -> NoReturn:
     """Run one command: 0 when it did what was asked, 2 when the user has to change something."""
     try:
         app()
+    except Stopped as error:
+        _complain(str(error))
+        sys.exit(128 + error.signal)
     except UserError as error:
         _complain(str(error))
     except OSError as error:

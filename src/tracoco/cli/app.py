@@ -1,7 +1,7 @@
 """The command itself, and the arguments that several of its parts take."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,6 +26,9 @@ ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="A projec
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda:N or mps.")]
+CheckpointName = Annotated[
+    Literal["last", "best"], typer.Option(help="last, or best of those validated.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Changes every random choice.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")

@@ -13,12 +13,17 @@ def methods(as_json: AsJson = False) -> None:
     """List the methods."""
     from tracoco.methods import METHODS
 
-    rows = [{"method": name, "year": row.year, "idea": row.idea} for name, row in METHODS.items()]
+    rows = [
+        {"method": name, "year": row.year, "idea": row.idea, "caution": row.caution}
+        for name, row in METHODS.items()
+    ]
     if as_json:
         print_json({"rows": rows})
         return
     for row in rows:
         print(f"{row['method']:20} {row['year'] or '':4}  {row['idea']}")
+        if row["caution"]:
+            print(f"{'':27}mind: {row['caution']}")
 
 
 @app.command()

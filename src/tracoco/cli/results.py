@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tracoco.cli.app import AsJson, Device, RunArgument, Seed, app
+from tracoco.cli.app import AsJson, CheckpointName, Device, RunArgument, Seed, app
 from tracoco.console import print_json, print_table, progress_console
 
 
@@ -15,7 +15,7 @@ def context(
     run: RunArgument,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Scan, folder, or project.")],
     shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops of each scan.")] = 20,
-    checkpoint: Annotated[str, typer.Option(help="last, or best on validation.")] = "last",
+    checkpoint: CheckpointName = "last",
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,

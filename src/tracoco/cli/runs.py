@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from tracoco.cli.app import AsJson, Device, Overrides, ProjectFolder, RunArgument, app
+from tracoco.cli.app import (
+    AsJson,
+    CheckpointName,
+    Device,
+    Overrides,
+    ProjectFolder,
+    RunArgument,
+    app,
+)
 from tracoco.console import print_json, print_table, progress_console
 
 Units = Literal["mm", "voxel"]
@@ -65,7 +73,7 @@ def predict(
     run: RunArgument,
     source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
-    checkpoint: Annotated[str, typer.Option(help="last, or best of those validated.")] = "last",
+    checkpoint: CheckpointName = "last",
     cct: Annotated[
         bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan.")
     ] = False,

@@ -53,8 +53,9 @@ class CropRule:
 
     @property
     def flip_axes(self) -> tuple[int, ...]:
-        """Axes that may be flipped: all along which a crop is more than a slice."""
-        return tuple(i for i, n in enumerate(self.size) if n > 1) if self.config.flips else ()
+        """Axes that may be flipped: of those that are allowed, all that are more than a slice."""
+        allowed = {"all": range(len(self.size)), "plane": self.plane, "none": ()}
+        return tuple(axis for axis in allowed[self.config.flips] if self.size[axis] > 1)
 
 
 def draw_crop_pair(
@@ -68,7 +69,7 @@ def draw_crop_pair(
     size = orientation.size_before(rule.size)
     first = draw_first(case, size, random, rule.config.foreground if labelled else 0.0)
     second = draw_second(
-        first, case.shape, random, rule.config.translation, orientation.reversed_before
+        first, case.shape, random, rule.config.overlap, orientation.reversed_before
     )
     image = case.image()
     if rule.config.strong:

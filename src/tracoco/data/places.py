@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from numpy.random import Generator
 
-from tracoco.config import Translation
+from tracoco.config import OverlapRule
 from tracoco.geometry import Box, Index, start_range
 from tracoco.project.store import StoredCase
 
@@ -27,33 +27,33 @@ def draw_second(
     first: Box,
     shape: Index,
     random: Generator,
-    translation: Translation = "random",
+    rule: OverlapRule = "random",
     reversed_axes: Sequence[int] = (),
 ) -> Box:
-    """A box that meets the first one, as far from it as `DataConfig.translation` says.
+    """A box that meets the first one, as far from it as `DataConfig.overlap` says.
 
     Args:
         first: the other box.
         shape: of the volume.
         random: decides.
-        translation: how far.
+        rule: what they have in common.
         reversed_axes: axes that will be reversed afterwards, so that low is high for now.
     """
-    if translation == "none":
+    if rule == "full":
         return first
     ranges = [start_range(n, s) for n, s in zip(shape, first.size, strict=True)]
-    if translation == "random":
+    if rule == "random":
         return _draw_near(first, ranges, random)
     place = []
     for axis, (start, size, (low, high)) in enumerate(
         zip(first.start, first.size, ranges, strict=True)
     ):
-        if translation == "low":
+        if rule == "low":
             end = high if axis in reversed_axes else low
             place.append(_draw_towards(end, start, size, random))
         else:
             # Rounded down, so that at least one voxel is left in common.
-            shift = size // 2 if translation == "half" else size * 3 // 4
+            shift = size // 2 if rule == "half" else size * 3 // 4
             place.append(_draw_beside(start, shift, (low, high), random))
     return Box(tuple(place), first.size)
 
@@ -80,8 +80,11 @@ def _draw_beside(start: int, shift: int, limits: Range, random: Generator) -> in
 
 
 def _draw_towards(end: int, start: int, size: int, random: Generator) -> int:
-    """A start between `end` and `start`; half a crop away where that would not meet the first."""
-    found = int(random.integers(min(end, start), max(end, start) + 1))
-    if abs(found - start) < size:
-        return found
-    return start + (size // 2 if end > start else -(size // 2))
+    """A start on the way to `end`; half a crop away where that would not meet the first."""
+    room = abs(end - start)
+    if not room:
+        return start
+    shift = int(random.integers(1, room + 1))
+    if shift >= size:
+        shift = size // 2
+    return start + shift if end > start else start - shift

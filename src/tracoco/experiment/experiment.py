@@ -109,6 +109,7 @@ class Experiment:
             "global_batch": batch * team.world_size,
             "world_size": team.world_size,
             "threads": torch.get_num_threads(),
+            "device": str(team.device),
             "select_on": self.config.training.select_on,
             "hidden_labels": self.hidden_labels,
             "splits": self.splits.hash(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -42,10 +43,12 @@ def likely_gate(peer: Tensor, likely: float) -> Tensor:
 def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
     """1 - p of each class that the peer gives less than `unlikely`, else 0, Eq. (8), second line.
 
-    The gate is asked of each class by itself. For two classes that is the paper's minimum; for
-    more, asking the minimum alone would also unlearn a plausible runner-up.
+    The gate is asked of each class but the most likely one, by itself. For two classes that is
+    the paper's minimum; for more, asking the minimum alone would also unlearn a plausible
+    runner-up. The most likely class is never unlearnt, however many share the probability.
     """
-    return (1 - peer) * (peer < unlikely)
+    others = torch.ones_like(peer).scatter(1, peer.argmax(dim=1, keepdim=True), 0)
+    return (1 - peer) * (peer < unlikely) * others
 
 
 def semi_supervised_loss(

@@ -43,6 +43,12 @@ class CACCo(CoTraining):
             "contrast": torch.stack([contrast for _, contrast in looks]).sum(),
         }
 
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Also how far the first network's answers in two crops agree."""
+        first = self.contrasts[0]
+        assert isinstance(first, ContextContrast)  # noqa: S101 - a module list forgets the type
+        return super().health(batch) | {"crop_agreement": first.figures()["crop_agreement"]}
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projectors."""
         return [*super().parameter_groups(), {"params": list(self.contrasts.parameters())}]

@@ -80,6 +80,15 @@ class TwoNetworks(Method):
         labels = torch.stack([peer.argmax(dim=1)[inside] for peer in (first, second)])
         return class_shares(labels, first.shape[1]) | divergence_figures(first, second, inside)
 
+    def gate_figures(self, batch: Batch, likely: float, unlikely: float) -> dict[str, float]:
+        """Shares of the last pseudo-labels that pass two thresholds of confidence."""
+        inside = batch.first.inside[batch.labelled_count :]
+        peers = torch.stack([peer.movedim(1, -1)[inside] for peer in self._pseudo_labels])
+        return {
+            "likely": float((peers.amax(dim=-1) >= likely).float().mean()),
+            "unlikely": float((peers < unlikely).float().mean()),
+        }
+
 
 def _rampup_steps(config: TwoNetworksConfig, facts: RunFacts) -> int:
     if config.rampup_steps and config.rampup_epochs:

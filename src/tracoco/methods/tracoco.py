@@ -63,11 +63,7 @@ class TraCoCo(CoTraining):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""
-        inside = batch.first.inside[batch.labelled_count :]
-        peers = [peer.movedim(1, -1)[inside] for peer in self._pseudo_labels]
-        likely = [(peer.amax(dim=-1) >= self.config.likely).float().mean() for peer in peers]
-        unlikely = [(peer < self.config.unlikely).float().mean() for peer in peers]
-        gates = {"likely": float(sum(likely)) / 2, "unlikely": float(sum(unlikely)) / 2}
+        gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
         return super().health(batch) | gates
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:

@@ -88,6 +88,11 @@ class TraCoCoAsReleased(TwoNetworks):
             "entropy": weight * self.config.entropy_weight * entropies.sum(),
         }
 
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Also how many pseudo-labels pass the two thresholds."""
+        gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
+        return super().health(batch) | gates
+
     def _semi_supervised(self, batch: Batch) -> Tensor:
         """Each network learns, in a third pass, from the other's clean pass of all crops."""
         crops, inside = batch.first.values, batch.first.inside

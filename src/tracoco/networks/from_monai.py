@@ -1,5 +1,6 @@
 """Networks of MONAI, built by name and tried on the run's crop before anything is trained."""
 
+import difflib
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from tracoco.config import did_you_mean
 from tracoco.errors import UserError
 from tracoco.networks.dry_run import dry_run
 from tracoco.networks.monai_arguments import Needs, choose_arguments
 
 PREFIX = "monai:"
+USUAL = ("UNet", "DynUNet", "SegResNet", "AttentionUnet", "UNETR", "SwinUNETR")
+"""Networks for segmentation; MONAI has many more, and not all of them are."""
 FAULTS: tuple[type[Exception], ...] = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -49,7 +51,9 @@ def monai_class(name: str) -> type[nn.Module]:
     wanted = name.removeprefix(PREFIX)
     if wanted not in known:
         proper = [key for key, each in known.items() if key == each.__name__]
-        raise UserError(f"MONAI has no network '{wanted}'; {did_you_mean(wanted, proper)}")
+        near = difflib.get_close_matches(wanted, proper, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"among others it has {', '.join(USUAL)}"
+        raise UserError(f"MONAI has no network '{wanted}'; {hint}")
     return known[wanted]
 
 

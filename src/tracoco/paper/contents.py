@@ -10,7 +10,7 @@ from tracoco.errors import UserError
 from tracoco.paper.rows import TABLES
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
     from tracoco.paper.request import PaperRequest
 
@@ -28,28 +28,28 @@ ANALYSES = {
 
 FIGURES = {
     "supervised-by-labels": (
-        "tracoco.paper.figures_runs:label_counts",
+        "tracoco.paper.figures.labels:label_counts",
         "TraCoCo against supervised learning, by number of labels",
     ),
     "confidence": (
-        "tracoco.paper.figures_scans:confidence",
+        "tracoco.paper.figures.confidence:confidence",
         "Confidence in background and foreground, learnt with MSE and with CRC",
     ),
     "thresholds": (
-        "tracoco.paper.figures_runs:thresholds",
+        "tracoco.paper.figures.thresholds:thresholds",
         "Dice by the thresholds gamma and beta of CRC",
     ),
-    "training-time": ("tracoco.paper.figures_runs:training_time", "Seconds a step, by method"),
+    "training-time": ("tracoco.paper.figures.time:training_time", "Seconds a step, by method"),
     "divergence": (
-        "tracoco.paper.figures_runs:divergence",
+        "tracoco.paper.figures.divergence:divergence",
         "How far two networks drift apart while they train",
     ),
     "qualitative": (
-        "tracoco.paper.figures_scans:qualitative",
+        "tracoco.paper.figures.qualitative:qualitative",
         "One scan, segmented by several methods, as slice and surface",
     ),
     "context": (
-        "tracoco.paper.figures_scans:context",
+        "tracoco.paper.figures.context:context",
         "One scan, two translated crops, and where the answers differ in their overlap",
     ),
 }
@@ -60,7 +60,7 @@ FIGURES = {
 class Shown:
     """An answer for a person and for a program."""
 
-    table: "Table"
+    table: "RenderableType"
     values: dict[str, Any]
     lines: tuple[str, ...] = ()
     """What is said below the table: where a picture is, what to do next."""
@@ -90,6 +90,7 @@ def answer(
         out: a figure's file; in the project's folder if not given.
     """
     shown: Shown
+    _check_options(name, request, rows, out)
     if name in TABLES:
         shown = _found("tracoco.paper.result_table:results_answer")(name, request, rows)
     elif name in ANALYSES:
@@ -102,6 +103,18 @@ def answer(
         known = [row["name"] for row in contents_table()]
         raise UserError(f"the paper has no table or figure '{name}'; {did_you_mean(name, known)}")
     return shown
+
+
+def _check_options(
+    name: str, request: "PaperRequest", rows: tuple[str, ...], out: Path | None
+) -> None:
+    """Refuse what would be ignored."""
+    if out and name not in FIGURES:
+        raise UserError(f"--out is for figures, and '{name}' is a table; --json prints its values")
+    if rows and name not in TABLES:
+        raise UserError(f"--row chooses rows of a table of results, which '{name}' is not")
+    if request.projects and name in ANALYSES:
+        raise UserError(f"'{name}' needs no project; leave out --project")
 
 
 def _found(target: str) -> Any:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tracoco.benchmark.result import RunResult
 from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring
 from tracoco.console import say
-from tracoco.paper.request import PaperRequest
+from tracoco.errors import UserError, raise_all
+from tracoco.paper.request import PaperRequest, is_the_papers
 from tracoco.paper.rows import PaperRow
 
 
@@ -17,6 +19,8 @@ class FilledRow:
 
     row: PaperRow
     results: tuple[RunResult, ...] = ()
+    folders: tuple[Path, ...] = ()
+    """Of the runs, one for each seed."""
     reason: str = ""
     stand_in: str = ""
     """The project that our results are of, where it is not the paper's data set."""
@@ -25,57 +29,75 @@ class FilledRow:
 @dataclass(frozen=True, slots=True)
 class _Planned:
     row: PaperRow
-    runner: Runner | None
+    runner: Runner
     spec: RunSpec
     scoring: Scoring
-    reason: str
 
 
 def fill(rows: Sequence[PaperRow], request: PaperRequest) -> list[FilledRow]:
     """Bring every run of the rows to its end; rows that share a run share its result."""
     planned = [_plan(row, request) for row in rows]
-    total = request.seeds * sum(1 for each in planned if not each.reason)
-    filled, done = [], 0
+    ready = [each for each in planned if isinstance(each, _Planned)]
+    _check(ready, request)
+    total, done = request.seeds * len(ready), 0
+    filled = []
     for each in planned:
-        results = []
-        if each.runner and not each.reason:
-            for seed in range(request.seeds):
-                done += 1
-                say(f"{done} of {total}: {_title(each.row)}, seed {seed}")
-                results.append(each.runner.result(each.spec, seed, each.scoring))
-        filled.append(_filled(each, tuple(results)))
+        if isinstance(each, FilledRow):
+            filled.append(each)
+            continue
+        results, folders = [], []
+        for seed in range(request.seeds):
+            done += 1
+            say(f"{done} of {total}: {_title(each)}, seed {seed}")
+            results.append(each.runner.result(each.spec, seed, each.scoring))
+            folders.append(each.runner.folder(each.spec, seed))
+        own = is_the_papers(each.runner.project, each.row.data)
+        stand_in = "" if own else each.runner.project.root.name
+        filled.append(FilledRow(each.row, tuple(results), tuple(folders), stand_in=stand_in))
     return filled
 
 
-def _plan(row: PaperRow, request: PaperRequest) -> _Planned:
+def _plan(row: PaperRow, request: PaperRequest) -> "_Planned | FilledRow":
     runner = request.runner(row.data)
-    scoring = request.scoring(row.checkpoint, cct=row.published.cct)
-    spec = request.spec(row.preset, row.changes)
-    reason = row.missing or _not_here(row, runner, request)
-    return _Planned(row, runner, spec, scoring, reason)
-
-
-def _not_here(row: PaperRow, runner: Runner | None, request: PaperRequest) -> str:
     if runner is None:
-        return f"no --project {row.data}=FOLDER"
-    wanted = 2 if row.data.endswith("-slices") or row.data == "acdc" else 3
+        return FilledRow(row, reason=row.missing or f"no --project {row.data}=FOLDER")
+    reason = row.missing or _unfit(row, runner, request)
+    if reason:
+        return FilledRow(row, reason=reason)
+    scoring = request.scoring(row.checkpoint, cct=row.published.cct)
+    return _Planned(row, runner, request.spec(row.preset, row.changes), scoring)
+
+
+def _unfit(row: PaperRow, runner: Runner, request: PaperRequest) -> str:
+    """Why the row cannot be made of this project, if it cannot."""
     dimensions = runner.project.load_plan().dimensions
-    if dimensions != wanted and request.preset is None:
-        return f"needs a {wanted}D project"
-    if row.data.endswith("-slices") and dimensions != wanted:
-        return "needs a 2D project"
-    if row.checkpoint == "best" and not (
-        request.best_on_test or runner.project.load_splits().validation
-    ):
+    flat = row.data.endswith("-slices") or (row.data == "acdc" and not request.preset)
+    if flat and dimensions == 3:
+        return "needs a project of slices, tracoco init --dimensions 2"
+    if not flat and dimensions == 2 and not request.preset:
+        return "needs a project of volumes"
+    chosen = request.best_on_test or runner.project.load_splits().validation
+    if row.checkpoint == "best" and not chosen:
         return "best needs validation cases, or --best-on-test"
     return ""
 
 
-def _filled(planned: _Planned, results: tuple[RunResult, ...]) -> FilledRow:
-    names = {result.dataset for result in results} - {planned.row.data}
-    return FilledRow(planned.row, results, planned.reason, ", ".join(sorted(names)))
+def _check(planned: Sequence[_Planned], request: PaperRequest) -> None:
+    """Tell every mistake now: the last row may come days after the first."""
+    problems = []
+    given = {change.partition("=")[0] for change in request.changes}
+    for each in {(each.spec, each.runner.project.root): each for each in planned}.values():
+        name = each.row.published.row
+        for key in sorted(given & {change.partition("=")[0] for change in each.row.changes}):
+            problems.append(f"row '{name}': --set {key} would make it another row; leave it out")
+        try:
+            each.runner.check(each.spec)
+        except UserError as error:
+            problems.append(f"row '{name}': {error}; --row chooses other rows")
+    raise_all(list(dict.fromkeys(problems)))
 
 
-def _title(row: PaperRow) -> str:
-    each = row.published
-    return f"{each.dataset} with {each.labelled} labels, {each.row}, {row.checkpoint} checkpoint"
+def _title(each: _Planned) -> str:
+    settings, row = each.spec.config(0), each.row
+    labels = f"{settings.data.labelled} labelled cases" if settings.data.labelled else "all labels"
+    return f"{row.published.row} on {each.runner.dataset}, {labels}, {row.checkpoint} checkpoint"

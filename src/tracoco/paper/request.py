@@ -10,7 +10,7 @@ from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring
 from tracoco.errors import UserError
 from tracoco.evaluation.protocols import chosen_protocol
-from tracoco.paper.case_lists import case_list, listed_name, ordered, recognise
+from tracoco.paper.case_lists import Part, case_list, listed_name, ordered, recognise
 from tracoco.project.folder import Project
 
 DATA = ("la", "pancreas", "brats19", "acdc", "brats19-slices")
@@ -80,6 +80,13 @@ def is_the_papers(project: Project, data: str) -> bool:
     training = [*splits.labelled, *splits.unlabelled, *splits.validation]
     if recognise(training, splits.test) != dataset:
         return False
-    missing = {*case_list(dataset, "train"), *case_list(dataset, "test")}
-    missing -= {listed_name(id_) for id_ in (*training, *splits.test)}
-    return not missing and list(splits.labelled) == ordered(dataset, splits.labelled)
+    parts: dict[Part, tuple[str, ...]] = {
+        "train": (*splits.labelled, *splits.unlabelled),
+        "validation": splits.validation,
+        "test": splits.test,
+    }
+    complete = all(
+        {listed_name(id_) for id_ in ids} == set(case_list(dataset, part))
+        for part, ids in parts.items()
+    )
+    return complete and list(splits.labelled) == ordered(dataset, splits.labelled)

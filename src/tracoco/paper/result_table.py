@@ -6,7 +6,7 @@ from tracoco.paper.contents import Shown
 from tracoco.paper.fill import FilledRow, fill
 from tracoco.paper.request import PaperRequest
 from tracoco.paper.rows import TABLES, PaperRow, table_rows
-from tracoco.paper.show import filled_json, filled_table
+from tracoco.paper.show import filled_json, filled_tables
 
 
 def results_answer(name: str, request: PaperRequest, wanted: tuple[str, ...]) -> Shown:
@@ -20,7 +20,16 @@ def results_answer(name: str, request: PaperRequest, wanted: tuple[str, ...]) ->
         lines: tuple[str, ...] = (f"yours beside it: tracoco paper {name} {options} --seeds 3",)
     else:
         shown, lines = _only_data(fill(rows, request)), ()
-    return Shown(filled_table(title, shown), filled_json(name, title, shown), lines)
+    notes = _changed(request)
+    return Shown(filled_tables(title, shown, notes), filled_json(name, title, shown, notes), lines)
+
+
+def _changed(request: PaperRequest) -> list[str]:
+    """What was asked for in place of the paper's settings, so that nobody takes ours for them."""
+    changes = [f"preset {request.preset}"] if request.preset else []
+    changes += [f"{request.labelled} labelled cases"] if request.labelled else []
+    changes += request.changes
+    return [f"ours with {', '.join(changes)}, not the paper's settings"] if changes else []
 
 
 def _chosen(rows: list[PaperRow], wanted: tuple[str, ...]) -> list[PaperRow]:

@@ -28,16 +28,17 @@ SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("loss-ablation", "MSE"): ("method.semi_supervised=mse",),
     ("loss-ablation", "KL"): ("method.semi_supervised=kl",),
     ("loss-ablation", "CE"): ("method.semi_supervised=ce",),
+    ("backbones", "3DUNet"): ("network.name=unet",),
     ("backbones", "3DnnUNet"): ("network.name=monai:DynUNet", "network.filters=32"),
     ("backbones", "TransUNet*"): (
         "network.name=transunet",
         "data.crop=[96, 96]",
         "inference.stride=[16, 16]",
     ),
-    ("overlap", "quarter"): ("data.translation=quarter",),
-    ("overlap", "half"): ("data.translation=half",),
-    ("overlap", "full"): ("data.translation=none",),
-    ("overlap", "random"): ("data.translation=random",),
+    ("overlap", "quarter"): ("data.overlap=quarter",),
+    ("overlap", "half"): ("data.overlap=half",),
+    ("overlap", "full"): ("data.overlap=full",),
+    ("overlap", "random"): ("data.overlap=random",),
 }
 """Rows that are TraCoCo with something changed: what they change in the preset."""
 

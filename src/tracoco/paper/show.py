@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -12,31 +14,36 @@ from tracoco.benchmark.result import Spread, over_seeds
 from tracoco.paper.fill import FilledRow
 from tracoco.report.wording import UNDEFINED, number
 
-FIGURES = {"dice": "Dice\n%", "jaccard": "Jaccard\n%", "asd": "ASD\nvoxel", "hd95": "95HD\nvoxel"}
+FIGURES = {"dice": "Dice %", "jaccard": "Jaccard %", "asd": "ASD voxel", "hd95": "95HD voxel"}
+SECONDS = {"seconds": "s/case"}
+"""Only in the table that the paper has times in."""
+OURS = {"seconds": "seconds_a_case"}
+"""What a result calls a published figure, where the names differ."""
 
 
-def filled_table(title: str, rows: Sequence[FilledRow]) -> Table:
-    """For each row the published figures, then ours with their spread over seeds, if there are."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
-    table.add_column("row", overflow="fold", min_width=14)
-    table.add_column("")
-    for heading in FIGURES.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    notes = list(dict.fromkeys(note for row in rows for note in _notes(row)))
-    group = ""
+def filled_tables(title: str, rows: Sequence[FilledRow], notes: Sequence[str]) -> Group:
+    """A table for each data set and number of labels, and below them what must be known."""
+    every = list(dict.fromkeys(note for row in rows for note in (*notes, *_notes(row))))
+    shown: list[RenderableType] = [Text(title)]
+    for group, members in groupby(rows, _group):
+        shown += [Text(f"\n{group}", style="bold"), _table(list(members), every)]
+    shown += [Text(f"[{index}] {note}") for index, note in enumerate(every, start=1)]
+    return Group(*shown)
+
+
+def _table(rows: Sequence[FilledRow], notes: Sequence[str]) -> Table:
+    """For each row the published figures; then ours, their spread over seeds, the difference."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("row", overflow="fold", min_width=16)
+    table.add_column("", no_wrap=True)
+    figures = FIGURES | (SECONDS if any(row.row.published.seconds for row in rows) else {})
+    for heading in figures.values():
+        table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
     for row in rows:
-        if _group(row) != group:
-            group = _group(row)
-            table.add_section()
-            table.add_row(Text(group, style="bold"))
         marks = "".join(f" [{notes.index(note) + 1}]" for note in _notes(row))
-        for first, (second, *figures) in zip(
-            (row.row.published.row + marks, "", ""), _lines(row), strict=False
-        ):
-            table.add_row(*map(Text, (first, second, *figures)))
-    table.title = Text(title)
-    lines = [f"[{index}] {note}" for index, note in enumerate(notes, start=1)]
-    table.caption, table.caption_justify = Text("\n".join(lines)) if lines else None, "left"
+        lines = list(_lines(row, list(figures)))
+        for first, line in zip((row.row.published.row + marks, "", "", ""), lines, strict=False):
+            table.add_row(*map(Text, (first, *line)))
     return table
 
 
@@ -46,35 +53,49 @@ def _group(row: FilledRow) -> str:
     return f"{row.row.data}, {each.labelled} labelled {count}, {row.row.checkpoint} checkpoint"
 
 
-def _lines(row: FilledRow) -> Iterator[tuple[str, ...]]:
-    published = [getattr(row.row.published, key) for key in FIGURES]
+def _lines(row: FilledRow, figures: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    published = [getattr(row.row.published, key) for key in figures]
     yield ("published", *(number(value, 2) for value in published))
-    if row.results:
-        ours = [over_seeds(row.results, key) for key in FIGURES]
-        yield ("ours", *map(_spread, ours))
-        pairs = zip(published, ours, strict=True)
-        yield ("difference", *(_difference(*pair) for pair in pairs))
+    if not row.results:
+        return
+    ours = [over_seeds(row.results, OURS.get(key, key)) for key in figures]
+    yield ("ours", *(number(spread.mean if spread else None, 2) for spread in ours))
+    if len(row.results) > 1:
+        yield ("spread", *(number(spread.sd if spread else None, 2) for spread in ours))
+    pairs = zip(published, ours, strict=True)
+    yield ("difference", *(_difference(*pair) for pair in pairs))
 
 
-def filled_json(name: str, title: str, rows: Sequence[FilledRow]) -> dict[str, Any]:
+def filled_json(
+    name: str, title: str, rows: Sequence[FilledRow], notes: Sequence[str]
+) -> dict[str, Any]:
     """The same as plain values."""
-    return {"table": name, "title": title, "rows": [_row_json(row) for row in rows]}
+    shown = [_row_json(row) for row in rows]
+    return {"table": name, "title": title, "notes": list(notes), "rows": shown}
 
 
 def _row_json(row: FilledRow) -> dict[str, Any]:
-    spreads = {key: over_seeds(row.results, key) for key in FIGURES}
-    dice = spreads["dice"]
+    published = row.row.published
+    spreads = {key: over_seeds(row.results, OURS.get(key, key)) for key in (*FIGURES, *SECONDS)}
+    pairs = {key: (getattr(published, key), spread) for key, spread in spreads.items()}
+    first = row.results[0] if row.results else None
     return {
-        **asdict(row.row.published),
+        **asdict(published),
         "data": row.row.data,
         "checkpoint": row.row.checkpoint,
         "stand_in": row.stand_in,
         "notes": _notes(row),
         "seeds": len(row.results),
+        "our_labelled": first and first.labelled,
+        "our_steps": first and first.steps,
         "missed": sum(result.missed for result in row.results) if row.results else None,
         **{f"our_{key}": spread and spread.mean for key, spread in spreads.items()},
         **{f"our_{key}_sd": spread and spread.sd for key, spread in spreads.items()},
-        "difference": dice and dice.mean - row.row.published.dice,
+        **{
+            f"{key}_difference": spread.mean - known if spread and known is not None else None
+            for key, (known, spread) in pairs.items()
+        },
+        "runs": [str(folder) for folder in row.folders],
     }
 
 
@@ -92,12 +113,6 @@ def _notes(row: FilledRow) -> list[str]:
     if len(row.results) == 1:
         notes.append("one seed: no spread")
     return notes
-
-
-def _spread(value: Spread | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return number(value.mean, 2) + (f" ± {value.sd:.2f}" if value.sd is not None else "")
 
 
 def _difference(published: float | None, ours: Spread | None) -> str:

@@ -13,7 +13,7 @@ from scipy import ndimage
 
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
-from tracoco.paper.drawing_slices import (
+from tracoco.paper.drawings.slices import (
     brightness,
     dark_panels,
     largest_slice,
@@ -101,8 +101,13 @@ def _class_colours(values: Sequence[int], first: str) -> dict[int, Colour]:
     return {value: to_rgb(name) for value, name in zip(values, names, strict=False)}
 
 
-def _score(label: NDArray[Any], truth: NDArray[Any]) -> str:
-    """Mean Dice over the classes of either."""
+def mean_dice(label: NDArray[Any], truth: NDArray[Any]) -> float | None:
+    """Mean Dice over the classes of either; undefined where there are none."""
     scores = [dice(label == value, truth == value) for value in np.union1d(label, truth) if value]
     known = [score for score in scores if score is not None]
-    return f"Dice {100 * fmean(known):.1f} %" if known else "no structure"
+    return fmean(known) if known else None
+
+
+def _score(label: NDArray[Any], truth: NDArray[Any]) -> str:
+    found = mean_dice(label, truth)
+    return "no structure" if found is None else f"Dice {100 * found:.1f} %"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracoco.data.crop_pair import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
-from tracoco.paper.drawing_slices import (
+from tracoco.paper.drawings.slices import (
     AXIAL,
     brightness,
     dark_panels,

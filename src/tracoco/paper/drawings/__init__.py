@@ -1,7 +1,7 @@
 """All drawings of the paper's figures: plain data in, a figure out, nothing drawn on a screen."""
 
-from tracoco.paper.drawing_context import ContextAnswer, context_figure
-from tracoco.paper.drawing_results import (
+from tracoco.paper.drawings.context import ContextAnswer, context_figure
+from tracoco.paper.drawings.results import (
     ComparedRow,
     LabelPoint,
     ThresholdPoint,
@@ -9,14 +9,14 @@ from tracoco.paper.drawing_results import (
     published_versus_ours,
     threshold_curves,
 )
-from tracoco.paper.drawing_training import (
+from tracoco.paper.drawings.training import (
     DivergenceSeries,
     TimeRow,
     confidence_histograms,
     divergence,
     training_time,
 )
-from tracoco.paper.drawing_volumes import QualitativeColumn, qualitative
+from tracoco.paper.drawings.volumes import QualitativeColumn, mean_dice, qualitative
 
 __all__ = [
     "ComparedRow",
@@ -30,6 +30,7 @@ __all__ = [
     "confidence_histograms",
     "context_figure",
     "divergence",
+    "mean_dice",
     "published_versus_ours",
     "qualitative",
     "threshold_curves",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tracoco.paper.drawing_style import (
+from tracoco.paper.drawings.style import (
     INK,
     LINES,
     MUTED,
@@ -18,7 +18,6 @@ from tracoco.paper.drawing_style import (
     series_styles,
 )
 
-BINS = 40
 TimeRow = tuple[str, float, float | None]
 """A method, its seconds a step, and their spread if it is known."""
 
@@ -35,24 +34,28 @@ class DivergenceSeries:
 
 
 def confidence_histograms(
-    panels: Mapping[str, tuple[NDArray[np.floating], NDArray[np.floating]]], *, log: bool = True
+    panels: Mapping[str, tuple[ArrayLike, ArrayLike]], *, log: bool = True
 ) -> Figure:
     """How sure each network is of the foreground.
 
     Args:
-        panels: title of a panel, usually a loss, to the foreground probabilities of the voxels
-            that are truly background and of those that are truly foreground.
+        panels: title of a panel, usually a loss, to the voxels that are truly background and those
+            that are truly foreground, counted in equal bins of their foreground probability.
         log: a logarithmic axis, on which the few voxels between 0 and 1 can be seen.
     """
     figure = new_figure(3.8 * len(panels), 3.1)
     found = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    edges = np.linspace(0, 1, BINS + 1)
     kinds = (("true background", OWN["supervised"]), ("true foreground", LINES[0]))
     for axes, (title, values) in zip(found, panels.items(), strict=True):
-        for probabilities, (name, colour) in zip(values, kinds, strict=True):
-            share = np.full(len(probabilities), 100 / max(len(probabilities), 1))
-            look = {"color": colour, "alpha": 0.6, "label": name}
-            axes.hist(probabilities, edges, weights=share, log=log, **look)
+        for counted, (name, colour) in zip(values, kinds, strict=True):
+            counts = np.asarray(counted, dtype=float)
+            edges = np.linspace(0, 1, len(counts) + 1)
+            share = 100 * counts / max(counts.sum(), 1)
+            axes.stairs(share, edges, fill=True, color=colour, alpha=0.25)
+            # The outline tells the two apart where they lie over each other.
+            axes.stairs(share, edges, color=colour, linewidth=1.6, label=name)
+        if log:
+            axes.set_yscale("log")
         dress(axes, title, "predicted probability of the foreground", "")
         axes.set_xlim(0, 1)
     found[0].set_ylabel("voxels of each kind, %", fontsize=9, color=MUTED)

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from tracoco.geometry import Box
-from tracoco.paper.drawing_style import DOTS_PER_INCH
+from tracoco.paper.drawings.style import DOTS_PER_INCH
 from tracoco.report.pictures import BACKGROUND, outline
 from tracoco.report.slices import VIEWS, cut
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tracoco.paper.drawing_style import (
+from tracoco.paper.drawings.style import (
     INK,
     OWN,
     PUBLISHED,

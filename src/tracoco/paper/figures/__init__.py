@@ -1,0 +1,1 @@
+"""The paper's figures: which runs each needs, and the numbers behind it."""
