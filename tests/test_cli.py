@@ -212,7 +212,7 @@ def test_an_existing_run_and_a_checkpoint_cut_short(
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     before = contents(run)
     assert "last.pt is damaged" in tracoco.refuses(*train, "--resume")
-    image = project.load_cases()[0].image
+    image = project.load_cases()[0].images[0]
     assert "last.pt is damaged" in tracoco.refuses("predict", run, image, tmp_path / "out")
     assert contents(run) == before
     assert not (tmp_path / "out").exists()

@@ -184,7 +184,7 @@ def test_a_2d_project_trains_on_slices_and_predicts_volumes(tmp_path: Path, netw
     config = load_config(None, [*settings, "data.crop=[32, 16]", "data.workers=0"])
     train(project, config, out, device="cpu")
     case = project.load_cases()[0]
-    prediction = Predictor.load(out, device="cpu")(case.image)
+    prediction = Predictor.load(out, device="cpu")(case.images[0])
     assert prediction.label.shape == (26, 24, 20)
     assert set(np.unique(prediction.label)) <= {0, 1}
     assert json.loads((out / "facts.json").read_text(encoding="utf-8"))["global_batch"] == 4
@@ -197,7 +197,7 @@ def test_compiled_networks_train_resume_and_predict(project: Project, tmp_path: 
     train(project, config, out, device="cpu")
     train(project, config, out, resume=True, device="cpu")
     assert [record["step"] for record in read_log(out / "log.jsonl")] == [0, 1]
-    assert Predictor.load(out, device="cpu")(project.load_cases()[0].image).label.shape == (
+    assert Predictor.load(out, device="cpu")(project.load_cases()[0].images[0]).label.shape == (
         26,
         24,
         20,

@@ -30,7 +30,7 @@ def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def scans(project: Project) -> Path:
     """The folder that the project's scans lie in."""
-    return project.load_cases()[0].image.parent
+    return project.load_cases()[0].images[0].parent
 
 
 def test_a_folder_is_measured_and_the_run_keeps_the_figures(run: Path, scans: Path) -> None:

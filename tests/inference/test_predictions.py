@@ -51,7 +51,7 @@ def test_a_hidden_file_is_nobodys_scan(tmp_path: Path) -> None:
 
 
 def images(project: Project) -> Path:
-    return project.load_cases()[0].image.parent
+    return project.load_cases()[0].images[0].parent
 
 
 @pytest.mark.parametrize("whole_folder", [True, False])

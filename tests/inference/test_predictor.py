@@ -19,7 +19,7 @@ from tracoco.scans.reader import read_image
 
 
 def scan(project: Project) -> Path:
-    return project.load_cases()[0].image
+    return project.load_cases()[0].images[0]
 
 
 def test_a_prediction_lies_on_the_scans_own_grid(
@@ -55,7 +55,7 @@ def test_the_network_has_learnt_the_ball(run: Path, project: Project) -> None:
     case = next(case for case in project.load_cases() if case.label)
     assert case.label is not None
     truth = np.asarray(nib.Nifti1Image.from_filename(case.label).dataobj) == 1
-    found = Predictor.load(run, device="cpu")(case.image).label == 1
+    found = Predictor.load(run, device="cpu")(case.images[0]).label == 1
     assert 2 * (truth & found).sum() / (truth.sum() + found.sum()) > 0.5
 
 
@@ -120,7 +120,7 @@ def test_in_2d_a_volume_is_predicted_slice_by_slice_and_stacked(tmp_path: Path) 
     config = load_config(None, [*settings, "data.crop=[16, 16]", "data.workers=0"])
     train(project, config, tmp_path / "run", device="cpu")
     predictor = Predictor.load(tmp_path / "run", device="cpu")
-    scan = read_image(project.load_cases()[0].image)
+    scan = read_image(project.load_cases()[0].images[0])
     volume = torch.from_numpy(to_network_grid(scan.array, scan.spacing_mm, predictor.plan))
     with torch.no_grad():
         slices = [

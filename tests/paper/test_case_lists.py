@@ -112,7 +112,7 @@ def test_an_unknown_data_set_names_the_nearest() -> None:
 
 def test_the_lists_split_a_data_set_in_their_own_order() -> None:
     names = [name for part in PARTS for name in case_list("pancreas", part)]
-    cases = [Case(f"{name}_norm", Path("image"), Path("label")) for name in sorted(names)]
+    cases = [Case(f"{name}_norm", (Path("image"),), Path("label")) for name in sorted(names)]
     hidden = replace(cases[0], label=None)
     splits = listed_splits("pancreas", [hidden, *cases[1:]])
     expected = [f"{name}_norm" for name in case_list("pancreas", "train")]
@@ -122,8 +122,8 @@ def test_the_lists_split_a_data_set_in_their_own_order() -> None:
 
 def test_a_data_set_that_is_not_the_lists_is_told_case_by_case() -> None:
     names = [name for part in PARTS for name in case_list("la", part)]
-    cases = [Case(name, Path("image"), Path("label")) for name in names[1:]]
+    cases = [Case(name, (Path("image"),), Path("label")) for name in names[1:]]
     with pytest.raises(UserError) as caught:
-        listed_splits("la", [*cases, Case("stranger", Path("image"), None)])
+        listed_splits("la", [*cases, Case("stranger", (Path("image"),), None)])
     assert "'stranger' is in no list of la" in str(caught.value)
     assert f"have '{names[0]}', but the data has not" in str(caught.value)

@@ -52,7 +52,7 @@ def test_the_facts_beside_a_case_say_where_it_comes_from(project: Project) -> No
     assert facts["spacing_mm"] == [1, 1, 1]
     assert sum(facts["class_voxels"]) == 4 * 5 * 6
     assert facts["plan"] == project.load_plan().hash()
-    assert len(facts["sources"]["image"]) == 64
+    assert len(facts["sources"]["images"][0]) == 64
     assert any("percentiles 0.5 and 99.5" in step for step in facts["steps"])
     assert json.loads((project.store_root / "u.json").read_text())["class_voxels"] is None
 

@@ -18,7 +18,7 @@ def case(tmp_path: Path, save: Save) -> Case:
     image = np.random.default_rng(0).random((6, 6, 6), dtype=np.float32)
     label = np.zeros((6, 6, 6), dtype=np.uint8)
     label[:, :, 3:] = 7
-    return Case("a", save(tmp_path / "a.nii", image), save(tmp_path / "a_label.nii", label))
+    return Case("a", (save(tmp_path / "a.nii", image),), save(tmp_path / "a_label.nii", label))
 
 
 def test_a_case_comes_to_the_grid_of_the_plan(case: Case, plan: Plan) -> None:
@@ -39,7 +39,7 @@ def test_the_true_spacing_is_noted_where_the_size_does_not_divide(case: Case, pl
 
 
 def test_a_case_without_a_label_has_none(case: Case, plan: Plan) -> None:
-    assert prepare_case(Case("a", case.image, None), plan).label is None
+    assert prepare_case(Case("a", case.images, None), plan).label is None
 
 
 def test_the_label_must_still_fit(case: Case, plan: Plan, save: Save) -> None:
@@ -50,7 +50,7 @@ def test_the_label_must_still_fit(case: Case, plan: Plan, save: Save) -> None:
 
 
 def test_channels_must_be_those_of_the_plan(case: Case, plan: Plan, save: Save) -> None:
-    save(case.image, np.zeros((6, 6, 6, 2), dtype=np.uint8))
+    save(case.images[0], np.zeros((6, 6, 6, 2), dtype=np.uint8))
     with pytest.raises(UserError, match=r"a\.nii has 2 channels, the plan 1"):
         prepare_case(case, plan)
 
@@ -60,13 +60,13 @@ def test_sources_are_known_by_their_content(case: Case, save: Save) -> None:
     assert case.label is not None
     save(case.label, np.ones((6, 6, 6), dtype=np.uint8))
     after = source_hashes(case)
-    assert before["image"] == after["image"]
+    assert before["images"] == after["images"]
     assert before["label"] != after["label"]
-    assert source_hashes(Case("a", case.image, None))["label"] is None
+    assert source_hashes(Case("a", case.images, None))["label"] is None
 
 
 def test_a_source_that_is_gone_is_named(case: Case) -> None:
-    case.image.unlink()
+    case.images[0].unlink()
     with pytest.raises(UserError, match=r"a\.nii cannot be read \(No such file"):
         source_hashes(case)
 

@@ -11,8 +11,8 @@ from tracoco.project.splits import Splits, check_splits, make_splits, read_split
 
 
 def cases(labelled: Sequence[str], unlabelled: Sequence[str] = ()) -> list[Case]:
-    return [Case(i, Path(i), Path(i)) for i in labelled] + [
-        Case(i, Path(i), None) for i in unlabelled
+    return [Case(i, (Path(i),), Path(i)) for i in labelled] + [
+        Case(i, (Path(i),), None) for i in unlabelled
     ]
 
 

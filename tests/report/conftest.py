@@ -111,7 +111,7 @@ class Bench:
             image = self.save(data / "images" / file, truth.astype(np.float32) * 100)
             self.save(data / "labels" / file, truth)
             found = self.save(out / file, prediction)
-            rows.append({"case": case, "image": str(image), "prediction": str(found)})
+            rows.append({"case": case, "images": [str(image)], "prediction": str(found)})
         origin = {"run": str(run), "checkpoint": "last", "labels": {"1": organ}}
         write_json(out / "predictions.json", origin | {"rows": rows} | note)
         evaluate_predictions(out, data / "labels", protocol)

@@ -198,7 +198,7 @@ def test_the_cases_of_a_long_table_are_folded_away(
 
 def test_conventions_time_and_hidden_labels_are_on_the_page(bench: "Bench") -> None:
     run = bench.run(hidden_labels=4)
-    rows = [{"case": "found", "image": "a", "prediction": "b", "seconds": 1.25}]
+    rows = [{"case": "found", "images": ["a"], "prediction": "b", "seconds": 1.25}]
     bench.scores(run, protocol=Protocol(cct=True), rows=rows, watermark="<no> estimate")
     page = write_report(run).read_text(encoding="utf-8")
     assert "Small components were removed before scoring (--cct)." in page

@@ -5,6 +5,7 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
+from tracoco.scans.scan import Affine, Grid, ScanHeader, Shape
 
 FILE = Path("a.nii.gz")
 
@@ -87,3 +88,25 @@ def test_integers_get_the_byte_order_of_the_machine() -> None:
 def test_values_between_integers_are_named() -> None:
     with pytest.raises(UserError, match=r"2 voxels have values between integers \(0\.25, 0\.5\)"):
         checks.as_integers(np.array([0, 0.5, 0.25, 1]), FILE)
+
+
+def header(shape: Shape, affine: Affine, name: str) -> ScanHeader:
+    return ScanHeader(shape, affine, (1, 1, 1), 1, Grid(shape, affine), Path(name))
+
+
+def test_channels_lie_on_the_same_voxels() -> None:
+    first = header((2, 3, 4), np.eye(4), "a.nii")
+    moved = np.eye(4)
+    moved[0, 3] = 0.05
+    checks.check_same_grid(first, header((2, 3, 4), moved, "b.nii"))
+    moved[0, 3] = 0.5
+    with pytest.raises(UserError, match=r"a\.nii and b\.nii .*0\.5 voxels apart"):
+        checks.check_same_grid(first, header((2, 3, 4), moved, "b.nii"))
+    with pytest.raises(UserError, match=r"shapes \(2, 3, 4\) and \(2, 3, 5\)"):
+        checks.check_same_grid(first, header((2, 3, 5), np.eye(4), "b.nii"))
+
+
+@pytest.mark.parametrize("dtype", ["O", "U4", "S4", "V4", "M8[s]"])
+def test_what_is_no_number_is_refused(dtype: str) -> None:
+    with pytest.raises(UserError, match="text or Python objects, which are never loaded"):
+        checks.check_voxel_type(np.dtype(dtype), FILE)

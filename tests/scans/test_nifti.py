@@ -228,3 +228,97 @@ def test_a_full_disk_leaves_the_old_file(save: Save, monkeypatch: pytest.MonkeyP
         nifti.write_label(path, VOLUME, grid)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def pair(folder: Path) -> tuple[Path, Path]:
+    nibabel.save(nibabel.Nifti1Pair(VOLUME, np.diag([-1, 2, 3, 1])), folder / "a.hdr")
+    return folder / "a.hdr", folder / "a.img"
+
+
+def test_both_halves_of_a_pair_are_the_same_scan(tmp_path: Path) -> None:
+    for half in pair(tmp_path):
+        scan = nifti.read_image(half)
+        assert np.array_equal(scan.array[0], VOLUME[::-1])
+        nifti.write_label(tmp_path / "b.nii.gz", scan.array[0], scan.grid)
+        result = load(tmp_path / "b.nii.gz")
+        assert np.array_equal(result.get_fdata(), VOLUME)
+        assert np.array_equal(result.affine, np.diag([-1, 2, 3, 1]))
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(0, r"a\.img"), (1, r"a\.hdr")])
+def test_half_of_a_pair_names_the_other(tmp_path: Path, kept: int, lost: str) -> None:
+    halves = pair(tmp_path)
+    halves[1 - kept].unlink()
+    with pytest.raises(UserError, match=f"half of a pair, and .*{lost} does not exist"):
+        nifti.read_header(halves[kept])
+
+
+def test_a_pair_whose_voxels_are_cut_short_names_their_file(tmp_path: Path) -> None:
+    header, voxels = pair(tmp_path)
+    voxels.write_bytes(voxels.read_bytes()[:10])
+    with pytest.raises(UserError, match=r"a\.img is cut short: 10 bytes of 48"):
+        nifti.read_image(header)
+
+
+def test_half_of_a_pair_under_another_name_is_not_read_as_voxels(tmp_path: Path) -> None:
+    (tmp_path / "b.nii").write_bytes(pair(tmp_path)[0].read_bytes())
+    with pytest.raises(UserError, match=r"b\.nii is cut short"):
+        nifti.read_image(tmp_path / "b.nii")
+
+
+def test_analyze_does_not_say_which_side_is_left(tmp_path: Path) -> None:
+    nibabel.save(nibabel.AnalyzeImage(VOLUME, np.eye(4)), tmp_path / "a.img")
+    with pytest.raises(UserError, match=r"is an Analyze file: .*which side is left"):
+        nifti.read_header(tmp_path / "a.hdr")
+
+
+@pytest.mark.parametrize(
+    ("unit", "step", "volumes", "refused"),
+    [
+        ("sec", 2.0, 2, True),
+        ("msec", 2000.0, 4, True),
+        ("sec", 1.0, 9, True),  # more than a scan has channels
+        ("sec", 1.0, 4, False),  # as the Decathlon has its channels
+        ("sec", 0.0, 2, False),
+        ("unknown", 2.0, 9, False),
+        ("sec", 2.0, 1, False),
+    ],
+)
+def test_a_time_series_is_refused_and_channels_are_not(
+    tmp_path: Path,
+    unit: str,
+    step: float,
+    volumes: int,
+    refused: bool,  # noqa: FBT001  # a case
+) -> None:
+    image = nibabel.Nifti1Image(np.stack([VOLUME] * volumes, axis=-1), np.eye(4))
+    image.header.set_xyzt_units("mm", unit)
+    image.header["pixdim"][4] = step
+    nibabel.save(image, tmp_path / "a.nii")
+    if refused:
+        with pytest.raises(UserError, match=f"time series of {volumes} volumes"):
+            nifti.read_header(tmp_path / "a.nii")
+    else:
+        assert nifti.read_header(tmp_path / "a.nii").channels == volumes
+
+
+def test_without_an_affine_the_spacing_is_kept_and_the_place_is_not_known(tmp_path: Path) -> None:
+    image = nibabel.Nifti1Image(VOLUME, None)
+    image.header.set_zooms((1, 2, 3))
+    image.header.set_qform(None, code=0)
+    image.header.set_sform(None, code=0)
+    nibabel.save(image, tmp_path / "a.nii")
+    scan = nifti.read_image(tmp_path / "a.nii")
+    assert not scan.placed
+    assert scan.spacing_mm == (1, 2, 3)
+    nifti.write_label(tmp_path / "b.nii", scan.array[0], scan.grid)
+    assert np.array_equal(load(tmp_path / "b.nii").get_fdata(), VOLUME)
+    assert not nifti.read_header(tmp_path / "b.nii").placed  # the result claims no more
+
+
+@pytest.mark.parametrize("form", ["qform", "sform"])
+def test_one_of_the_two_affines_is_enough(tmp_path: Path, form: str) -> None:
+    image = nibabel.Nifti1Image(VOLUME, None)
+    getattr(image.header, f"set_{form}")(np.diag([1, 2, 3, 1]), code=1)
+    nibabel.save(image, tmp_path / "a.nii")
+    assert nifti.read_header(tmp_path / "a.nii").placed

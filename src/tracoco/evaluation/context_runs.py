@@ -1,6 +1,6 @@
 """Context sensitivity of a trained run on scans; the figures stay in the run's folder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tracoco.inference.predictions import PredictedCase, planned_predictions, un
 from tracoco.inference.predictor import Predictor
 from tracoco.methods.method import evaluating
 from tracoco.project.preprocess import to_network_grid
-from tracoco.scans.reader import read_image
+from tracoco.scans.reader import read_images
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ def _score(
         on_pair(case.case)  # a pair goes through at once
         return answer
 
-    volume = _prepared(case.image, predictor)
+    volume = _prepared(case.images, predictor)
     return score_volume(
         predict, case.case, volume, predictor.window, shifts=choice.shifts, seed=choice.seed
     )
 
 
-def _prepared(path: Path, predictor: Predictor) -> NDArray[np.float32]:
-    scan = read_image(path)
+def _prepared(images: Sequence[Path], predictor: Predictor) -> NDArray[np.float32]:
+    scan = read_images(images)
     return to_network_grid(scan.array, scan.spacing_mm, predictor.plan)

@@ -14,7 +14,7 @@ from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.folder import Project
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
-from tracoco.scans.reader import is_scan, read_grid, read_image, scan_stem, scans_in
+from tracoco.scans.reader import is_scan, read_grids, read_images, scan_stem, scans_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class PredictedCase:
     """One scan and the file that its labels went to."""
 
     case: str
-    image: Path
+    images: tuple[Path, ...]
     prediction: Path
     seconds: float | None = None
     """From the scan in memory to labels on its grid; without reading and writing files."""
@@ -37,11 +37,11 @@ def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
     """
     if source.is_file():
         target = out if is_scan(out) else out / f"{scan_stem(source)}.nii.gz"
-        return [PredictedCase(scan_stem(target), source.absolute(), target.absolute())]
+        return [PredictedCase(scan_stem(target), (source.absolute(),), target.absolute())]
     if not source.is_dir():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
     if Project(source).exists:
-        return _planned(out, {case.id: case.image for case in Project(source).test_cases()})
+        return _planned(out, {case.id: case.images for case in Project(source).test_cases()})
     scans = scans_in(source)
     if not scans:
         raise UserError(f"{source} holds no scans; give a folder of .nii or .nii.gz files")
@@ -49,13 +49,15 @@ def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
     twice = sorted({stem for stem in stems if stems.count(stem) > 1})
     if twice:
         raise UserError(f"{source} holds two scans of the name {', '.join(twice)}; rename one")
-    return _planned(out, dict(zip(stems, scans, strict=True)))
+    return _planned(out, {stem: (scan,) for stem, scan in zip(stems, scans, strict=True)})
 
 
-def _planned(out: Path, images: dict[str, Path]) -> list[PredictedCase]:
+def _planned(out: Path, cases: dict[str, tuple[Path, ...]]) -> list[PredictedCase]:
     return [
-        PredictedCase(case, image.absolute(), (out / f"{case}.nii.gz").absolute())
-        for case, image in images.items()
+        PredictedCase(
+            case, tuple(path.absolute() for path in images), (out / f"{case}.nii.gz").absolute()
+        )
+        for case, images in cases.items()
     ]
 
 
@@ -86,7 +88,7 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     done = []
     with counted("predicting", len(cases), console) as on_case:
         for case in cases:
-            prediction, seconds = _timed(predictor, case.image, cct=cct)
+            prediction, seconds = _timed(predictor, case.images, cct=cct)
             prediction.write(case.prediction)
             done.append(replace(case, seconds=seconds))
             on_case(case.case)
@@ -94,8 +96,10 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     return done
 
 
-def _timed(predictor: Predictor, image: Path, *, cct: bool) -> tuple[Prediction, float]:
-    scan = read_image(image)
+def _timed(
+    predictor: Predictor, images: tuple[Path, ...], *, cct: bool
+) -> tuple[Prediction, float]:
+    scan = read_images(images)
     began = time.perf_counter()
     prediction = predictor(scan)
     if cct:
@@ -132,7 +136,8 @@ def unlike_scans(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
     problems: list[str] = []
     for case in cases:
         with collected(problems):
-            check_channels(read_grid(case.image).channels, predictor.plan, case.image)
+            header = read_grids(case.images)
+            check_channels(header.channels, predictor.plan, header.source)
     return problems
 
 
@@ -143,7 +148,7 @@ def _note(
     same_run = origin.items() <= before.items()
     rows = {row["case"]: row for row in before["rows"]} if same_run else {}
     for case in cases:
-        paths = {"image": str(case.image), "prediction": str(case.prediction)}
+        paths = {"images": [*map(str, case.images)], "prediction": str(case.prediction)}
         rows[case.case] = asdict(case) | paths
     plan = predictor.plan
     names = zip(plan.label_values[1:], plan.class_names[1:], strict=True)

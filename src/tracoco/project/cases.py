@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
+
 from tracoco.config import Settings, checked
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
@@ -25,8 +27,11 @@ class Case:
     """One scan of the data set; without a label it is unlabelled."""
 
     id: str
-    image: Path
+    images: tuple[Path, ...]
+    """One file, folder or zip; or several, each with some of the channels, in their order."""
     label: Path | None
+    group: str | None = None
+    """Whose scan it is, e.g. a patient; cases of one group are never in two parts of a split."""
 
 
 def find_cases(data: Path, labels: Path | None = None) -> list[Case]:
@@ -56,7 +61,7 @@ def find_cases(data: Path, labels: Path | None = None) -> list[Case]:
             *unsafe_ids(images),
         ]
     )
-    return [Case(id_, paths[0], label_of.get(id_)) for id_, paths in sorted(images.items())]
+    return [Case(id_, (paths[0],), label_of.get(id_)) for id_, paths in sorted(images.items())]
 
 
 def unsafe_ids(ids: Iterable[str]) -> list[str]:
@@ -71,8 +76,13 @@ def unsafe_ids(ids: Iterable[str]) -> list[str]:
 def write_cases(path: Path, cases: Sequence[Case]) -> None:
     """Write cases.json, one entry a case."""
     rows = [
-        {"id": c.id, "image": str(c.image), "label": str(c.label) if c.label else None}
-        for c in cases
+        {
+            "id": case.id,
+            "images": [str(path) for path in case.images],
+            "label": str(case.label) if case.label else None,
+            "group": case.group,
+        }
+        for case in cases
     ]
     write_json(path, {"cases": rows})
 
@@ -80,13 +90,14 @@ def write_cases(path: Path, cases: Sequence[Case]) -> None:
 def read_cases(path: Path) -> list[Case]:
     """Read cases.json."""
     rows = checked(_File, read_json(path), str(path)).cases
-    return [Case(row.id, row.image, row.label) for row in rows]
+    return [Case(row.id, row.images, row.label, row.group) for row in rows]
 
 
 class _Row(Settings):
     id: str
-    image: Path
+    images: tuple[Path, ...] = Field(min_length=1)
     label: Path | None
+    group: str | None = None
 
 
 class _File(Settings):

@@ -12,7 +12,7 @@ from tracoco.files import write_json
 from tracoco.project.cases import Case
 from tracoco.project.problems import collected
 from tracoco.project.splits import Splits
-from tracoco.scans.reader import read_grid, read_label
+from tracoco.scans.reader import read_grid, read_grids, read_label
 from tracoco.scans.scan import SAME_GRID, ScanHeader, Shape, Spacing, voxels_apart
 
 MOST_VALUES = 256
@@ -56,7 +56,7 @@ def take_fingerprint(cases: Sequence[Case], splits: Splits) -> Fingerprint:
     for case in cases:
         image = None
         with collected(problems):
-            image = read_grid(case.image)
+            image = read_grids(case.images)
             facts.append(CaseFacts(case.id, image.shape, image.spacing_mm, image.channels))
         if case.label and case.id in annotated:
             with collected(problems):

@@ -122,8 +122,7 @@ class Plan(Settings):
 def make_plan(fingerprint: Fingerprint, dimensions: Literal[2, 3] = 3) -> Plan:
     """Derive a plan: median spacing, and a crop that leaves room to translate."""
     spacing = _median([fact.spacing_mm for fact in fingerprint.cases])
-    shapes = [fact.shape for fact in fingerprint.cases]
-    slice_axis = _slice_axis(shapes, spacing) if dimensions == 2 else None
+    slice_axis = _thickest_axis(spacing) if dimensions == 2 else None
     axes = (0, 1, 2) if slice_axis is None else _slices_first(slice_axis)
     a, b, c = (round(spacing[axis], 6) for axis in axes)  # readable, and exact to a nanometre
     target = (a, b, c)
@@ -184,8 +183,6 @@ def _median(rows: Sequence[Spacing]) -> Spacing:
     return (a, b, c)
 
 
-def _slice_axis(shapes: Sequence[Shape], spacing_mm: Spacing) -> Axis:
-    """The axis of scans that are single slices, if there are such; otherwise the thickest."""
+def _thickest_axis(spacing_mm: Spacing) -> Axis:
     axes: tuple[Axis, ...] = (0, 1, 2)
-    single = [any(shape[axis] == 1 for shape in shapes) for axis in axes]
-    return max(axes, key=lambda axis: (single[axis], round(spacing_mm[axis], 3), axis))
+    return max(axes, key=lambda axis: (round(spacing_mm[axis], 3), axis))

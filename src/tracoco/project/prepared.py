@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from tracoco.project.preprocess import (
     label_to_network_grid,
     to_network_grid,
 )
-from tracoco.scans.reader import read_grid, read_image, read_label
+from tracoco.scans.reader import read_grid, read_grids, read_images, read_label
 from tracoco.scans.scan import Shape, Spacing
 
 MOST_FOREGROUND = 1000
@@ -44,14 +45,14 @@ class PreparedCase:
 
 def prepare_case(case: Case, plan: Plan) -> PreparedCase:
     """Read a case and bring it to the network's grid; its label is opened only if it has one."""
-    about = read_grid(case.image)
-    check_channels(about.channels, plan, case.image)
+    about = read_grids(case.images)
+    check_channels(about.channels, plan, about.source)
     label = None
     if case.label:
         check_geometry(about, read_grid(case.label))
         indices = class_indices(read_label(case.label).array, plan, case.label)
         label = label_to_network_grid(indices, about.spacing_mm, plan)
-    image = to_network_grid(read_image(case.image).array, about.spacing_mm, plan)
+    image = to_network_grid(read_images(case.images).array, about.spacing_mm, plan)
     a, b, c = (
         about.shape[axis] * about.spacing_mm[axis] / length
         for axis, length in zip(plan.stored_axes, image.shape[1:], strict=True)
@@ -66,9 +67,10 @@ def prepare_case(case: Case, plan: Plan) -> PreparedCase:
     return PreparedCase(image, label, (a, b, c), steps)
 
 
-def source_hashes(case: Case) -> dict[str, str | None]:
+def source_hashes(case: Case) -> dict[str, Any]:
     """Content of the files that a prepared case comes from."""
-    return {"image": _hash(case.image), "label": _hash(case.label) if case.label else None}
+    images = [_hash(path) for path in case.images]
+    return {"images": images, "label": _hash(case.label) if case.label else None}
 
 
 def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:

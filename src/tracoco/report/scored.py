@@ -65,7 +65,7 @@ class PredictedRow(BaseModel):
     """One scan, and the file that its labels went to."""
 
     case: str
-    image: Path
+    images: tuple[Path, ...]
     prediction: Path
     seconds: float | None = None
 

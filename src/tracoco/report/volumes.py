@@ -11,7 +11,7 @@ from tracoco.evaluation.pairs import Pair, pair_files
 from tracoco.inference.components import remove_small_components
 from tracoco.report.scored import ScoreSet
 from tracoco.report.slices import Box
-from tracoco.scans.reader import read_image, read_label
+from tracoco.scans.reader import read_images, read_label
 from tracoco.scans.scan import Spacing
 
 
@@ -32,13 +32,13 @@ class CaseVolumes:
 
 def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
     """Read a case, or say which of its files is gone."""
-    source = next((row.image for row in scores.note.rows if row.case == case), None)
+    source = next((row.images for row in scores.note.rows if row.case == case), None)
     if source is None:
         raise UserError(f"{scores.folder} has no predictions.json that names the scan of '{case}'")
     pair = _label_files(scores, case)
-    image, truth, found = read_image(source), read_label(pair.truth), read_label(pair.prediction)
+    image, truth, found = read_images(source), read_label(pair.truth), read_label(pair.prediction)
     if not image.array.shape[1:] == truth.array.shape == found.array.shape:
-        raise UserError(f"{source} and the labels of '{case}' have different shapes")
+        raise UserError(f"{source[0]} and the labels of '{case}' have different shapes")
     shown = remove_small_components(found.array) if scores.file.protocol.cct else found.array
     return CaseVolumes(image.array[0], truth.array, shown, truth.spacing_mm)
 

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans.scan import Affine, Shape
+from tracoco.scans.scan import SAME_GRID, Affine, ScanHeader, Shape, voxels_apart
 
 SHEAR_TOLERANCE = 0.01
 """Largest cosine between two axes: 0.6 degrees, far above rounding, far below a tilted gantry."""
+MOST_CHANNELS = 8
+"""More volumes in one file are moments or directions, which no network here takes as channels."""
 
 
 def split_channels(shape: Sequence[int], path: Path) -> tuple[Shape, int]:
@@ -45,9 +47,36 @@ def check_affine(affine: Affine, path: Path) -> None:
         )
 
 
+def check_same_grid(first: ScanHeader, second: ScanHeader) -> None:
+    """Refuse two channels of one scan that do not lie on the same voxels."""
+    if first.shape != second.shape:
+        problem = f"they have the shapes {first.shape} and {second.shape}"
+    else:
+        apart = voxels_apart(first.affine, second.affine, first.shape)
+        problem = f"they lie up to {apart:.3g} voxels apart" if apart > SAME_GRID else ""
+    if problem:
+        raise UserError(
+            f"{first.source} and {second.source} are not channels of one scan: {problem}. "
+            "Resample the second to the grid of the first"
+        )
+
+
+def time_series(volumes: int, path: Path) -> UserError:
+    """The problem of a file with one volume after the other; channels would be another matter."""
+    return UserError(
+        f"{path} is a time series of {volumes} volumes; a scan is one. Choose one volume or their "
+        "mean and save it as 3D; if they are channels, save them without a unit of time"
+    )
+
+
 def check_voxel_type(dtype: np.dtype[Any], path: Path) -> None:
     """Refuse voxels that are not one real number each."""
     kind = "RGB" if dtype.fields else "complex" if dtype.kind == "c" else None
+    if dtype.kind not in "biufc" and not kind:
+        raise UserError(
+            f"{path} holds text or Python objects, which are never loaded because they could run "
+            "code; save the voxels as an array of numbers"
+        )
     if kind:
         raise UserError(
             f"{path} has {kind} voxels; a scan has one real number a voxel and channel. "

@@ -1,85 +1,111 @@
-"""Read and write scans by the suffix of their file; a new format is one row of `FORMATS`."""
+"""Read and write scans, whatever their format, which their names tell."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans import nifti
+from tracoco.scans.checks import check_same_grid
+from tracoco.scans.formats import FORMATS, Format
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """What the package asks of a file format."""
-
-    suffixes: tuple[str, ...]
-    """The longest first, in lower case."""
-    read_header: Callable[[Path], ScanHeader]
-    read_image: Callable[[Path], Scan]
-    read_label: Callable[[Path], LabelScan]
-    write_label: Callable[[Path, NDArray[Any], Grid], None]
-
-
-FORMATS = (
-    Format(
-        nifti.SUFFIXES, nifti.read_header, nifti.read_image, nifti.read_label, nifti.write_label
-    ),
-)
-
-
 SUFFIXES = tuple(suffix for known in FORMATS for suffix in known.suffixes)
+WRITTEN = tuple(suffix for known in FORMATS for suffix in known.written)
 
 
 def is_scan(path: Path) -> bool:
-    """Whether the suffix is one of a known format."""
+    """Whether the suffix is one of a known format, or the path is a DICOM series."""
     return _match(path) is not None
 
 
 def scans_in(folder: Path) -> list[Path]:
-    """The scans of a folder, sorted; a hidden file, e.g. ._scan.nii.gz, is another program's."""
-    return sorted(f for f in folder.iterdir() if is_scan(f) and not f.name.startswith("."))
+    """The files and series of a folder, sorted; a series is one scan, whatever files it has.
+
+    A hidden file, e.g. ._scan.nii.gz, is another program's.
+    """
+    entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    return sorted(entry for entry in entries if is_scan(entry) and not _is_second_half(entry))
 
 
 def scan_stem(path: Path) -> str:
-    """The file's name without the suffix of its format: `a.nii.gz` gives `a`."""
+    """The name without the suffix of its format: `a.nii.gz` gives `a`."""
     _, suffix = _known(path)
-    return path.name[: -len(suffix)]
+    name = path.absolute().name
+    return name[: len(name) - len(suffix)]
+
+
+def has_label(path: Path) -> bool:
+    """Whether the file of an image holds its label too; no voxel is read."""
+    known, _ = _known(path)
+    return known.label_inside and known.module.has_label(path)
 
 
 def read_image(path: Path) -> Scan:
     """Read an image, float32 [C, X, Y, Z] in canonical order."""
-    return _known(path)[0].read_image(path)
+    return _known(path)[0].module.read_image(path)
+
+
+def read_images(paths: Sequence[Path]) -> Scan:
+    """Read the channels of one scan from several files; the first file gives grid and source."""
+    read_grids(paths)
+    scans = [read_image(path) for path in paths]
+    return replace(scans[0], array=np.concatenate([scan.array for scan in scans]))
 
 
 def read_label(path: Path) -> LabelScan:
     """Read a label map, integer [X, Y, Z] in canonical order."""
-    return _known(path)[0].read_label(path)
+    return _known(path)[0].module.read_label(path)
 
 
 def read_grid(path: Path) -> ScanHeader:
     """Read shape, spacing and channels, but no voxel."""
-    return _known(path)[0].read_header(path)
+    return _known(path)[0].module.read_header(path)
+
+
+def read_grids(paths: Sequence[Path]) -> ScanHeader:
+    """The grid that the files of one scan share, with the channels of all; no voxel is read."""
+    first, *others = (read_grid(path) for path in paths)
+    for other in others:
+        check_same_grid(first, other)
+    return replace(first, channels=first.channels + sum(other.channels for other in others))
 
 
 def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
     """Write a canonical [X, Y, Z] label map on the grid of the scan that it belongs to."""
-    _known(path)[0].write_label(path, label, grid)
+    name = path.name.lower()
+    for known in FORMATS:
+        if name.endswith(known.written):
+            return known.module.write_label(path, label, grid)
+    raise UserError(f"{path}: labels are written as {', '.join(WRITTEN)}; choose one of these")
 
 
 def _match(path: Path) -> tuple[Format, str] | None:
-    name = path.name.lower()
-    found = ((f, s) for f in FORMATS for s in f.suffixes if name.endswith(s))
-    return next(found, None)
+    for known in FORMATS:
+        suffix = known.suffix_of(path)
+        if suffix is not None:
+            return known, suffix
+    return None
 
 
 def _known(path: Path) -> tuple[Format, str]:
     match = _match(path)
-    if match is None:
+    if match is not None:
+        return match
+    if path.suffix.lower() == ".dcm":
         raise UserError(
-            f"{path} is of no known format; known are {', '.join(SUFFIXES)}. Convert it to one"
+            f"{path} is one file of a DICOM series; give the folder that holds all of its files"
         )
-    return match
+    raise UserError(
+        f"{path} is of no known format; known are {', '.join(SUFFIXES)}, and folders or zips of "
+        "a DICOM series. Convert it to one"
+    )
+
+
+def _is_second_half(path: Path) -> bool:
+    """Whether a file is the .img of a pair whose .hdr stands for both."""
+    headers = (path.with_suffix(suffix) for suffix in (".hdr", ".HDR"))
+    return path.suffix.lower() == ".img" and any(header.exists() for header in headers)

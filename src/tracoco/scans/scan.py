@@ -25,7 +25,9 @@ class Grid:
     affine: Affine
     """[4, 4], from voxel indices to millimetres."""
     header: bytes = b""
-    """The file's own header where its format has one, so that nothing of it is rounded."""
+    """The header of a NIfTI file, so that nothing of it is rounded; empty for other formats."""
+    placed: bool = True
+    """Whether the file says where its voxels lie; if not, the affine is assumed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,11 @@ class ScanHeader:
     grid: Grid
     source: Path
 
+    @property
+    def placed(self) -> bool:
+        """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
+        return self.grid.placed
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
@@ -50,6 +57,11 @@ class Scan:
     grid: Grid
     source: Path
 
+    @property
+    def placed(self) -> bool:
+        """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
+        return self.grid.placed
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelScan:
@@ -60,6 +72,11 @@ class LabelScan:
     spacing_mm: Spacing
     grid: Grid
     source: Path
+
+    @property
+    def placed(self) -> bool:
+        """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
+        return self.grid.placed
 
 
 def to_canonical(array: NDArray[Any], grid: Grid) -> NDArray[Any]:

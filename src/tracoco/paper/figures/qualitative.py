@@ -13,7 +13,7 @@ from tracoco.paper.figures.settings import (
     trained_runs,
 )
 from tracoco.paper.request import PaperRequest
-from tracoco.scans.reader import read_image, read_label
+from tracoco.scans.reader import read_images, read_label
 
 OWN = {"pancreas": "pancreas-12", "la": "la-16", "brats19": "brats19-25"}
 """The paper shows one scan of each."""
@@ -29,7 +29,7 @@ def qualitative(request: PaperRequest, data: str) -> Drawn:
     runner = runner_of(request, data)
     case = runner.project.test_cases()[0]
     assert case.label, "a test case has a label: the split is checked"  # noqa: S101 - cannot happen
-    image, truth = read_image(case.image), read_label(case.label).array
+    image, truth = read_images(case.images), read_label(case.label).array
     columns = [drawings.QualitativeColumn("ground truth", truth)]
     rows: list[Row] = []
     runs = [FigureRun(name, preset, (f"method.name={name}",)) for name in SHOWN if name in METHODS]

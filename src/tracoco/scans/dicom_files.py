@@ -1,0 +1,154 @@
+"""Where DICOM objects lie: a folder with folders in it, a zip of one, or a single file."""
+
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from pydicom import dcmread
+from pydicom.dataset import FileDataset
+from pydicom.errors import BytesLengthException, InvalidDicomError
+
+from tracoco.errors import UserError
+
+MARK_AT = 128
+MARK = b"DICM"
+"""Every DICOM file has it, whatever its name is; many have no suffix at all."""
+SUFFIXES = (".dcm", ".ima")
+ZIP_MARK = b"PK\x03\x04"
+UNPACKED_LIMIT = 8 * 2**30
+"""Bytes of a zip once unpacked: 16,000 slices of 512 x 512, more than any scanner makes."""
+DAMAGE = (
+    *(InvalidDicomError, BytesLengthException, zipfile.BadZipFile, EOFError, OSError, zlib.error),
+    *(ValueError, KeyError, AttributeError, TypeError, struct.error, NotImplementedError),
+    *(OverflowError, RuntimeError),
+)
+"""All that was seen to come out of damaged bytes; pydicom has no error of its own for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DicomFile:
+    """One object, read from the disk or out of a zip each time that it is opened."""
+
+    name: str
+    """Its place in the folder or zip, for messages only: nothing is ever written under it."""
+    open: Callable[[], IO[bytes]]
+
+
+@contextmanager
+def dicom_files(path: Path) -> Iterator[list[DicomFile]]:
+    """Every DICOM object at or below a path, in the order of names."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    if path.suffix.lower() != ".zip" or path.is_dir():
+        yield [file for file in _on_disk(path) if _is_marked(file, path)]
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UserError(
+            f"{path} cannot be opened as a zip ({error}): it is damaged or cut short; copy it again"
+        ) from error
+    with archive:
+        yield [file for file in _in_zip(archive, path) if _is_marked(file, path)]
+
+
+def has_dicom(path: Path) -> bool:
+    """Whether a DICOM object lies at or below a path; one look into each file up to the first.
+
+    A zip that cannot be read counts, so that reading it tells what is wrong with it.
+    """
+    if path.suffix.lower() != ".zip" or path.is_dir():
+        return any(_starts_as_dicom(file) for file in _on_disk(path))
+    try:
+        with dicom_files(path) as files:
+            return bool(files)
+    except UserError:
+        return True
+
+
+@contextmanager
+def sound_file(file: DicomFile, path: Path) -> Iterator[None]:
+    """Turn whatever damaged bytes raise into one line that names the file."""
+    try:
+        yield
+    except DAMAGE as error:
+        # What pydicom says may repeat a value of the header; what the system says does not.
+        reason = f" ({error})" if isinstance(error, OSError) else ""
+        raise UserError(
+            f"{path}: {file.name} cannot be read{reason}: it is damaged or cut short; "
+            "copy or export it again"
+        ) from error
+
+
+def read_object(
+    file: DicomFile, path: Path, tags: list[str] | None = None, *, pixels: bool = False
+) -> FileDataset:
+    """Read some tags of an object, or all; without the pixels unless they are asked for."""
+    with sound_file(file, path), file.open() as stream:
+        # A member of a zip is read to its end with the pixels: only then has its sum been checked.
+        source = BytesIO(stream.read()) if pixels else stream
+        return dcmread(source, specific_tags=tags, stop_before_pixels=not pixels)
+
+
+def _open_file(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _on_disk(path: Path) -> Iterator[DicomFile]:
+    if not path.is_dir():
+        yield DicomFile(path.name, partial(_open_file, path))
+        return
+    for folder, below, names in os.walk(path):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(names):
+            place = Path(folder, name)
+            if not name.startswith(".") and place.is_file():
+                yield DicomFile(str(place.relative_to(path)), partial(_open_file, place))
+
+
+def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    size = sum(member.file_size for member in members)
+    if size > UNPACKED_LIMIT:
+        raise UserError(
+            f"{path} holds {size / 2**30:.1f} GiB, more than the {UNPACKED_LIMIT / 2**30:.0f} GiB "
+            "that are read from a zip; unpack it, and give the folder of one series"
+        )
+    for member in sorted(members, key=lambda member: member.filename):
+        if member.flag_bits & 1:
+            raise UserError(f"{path} is encrypted; unpack it, and give the folder")
+        place = PurePosixPath(member.filename.replace("\\", "/"))
+        if not any(part.startswith((".", "__MACOSX")) and part != ".." for part in place.parts):
+            printable = "".join(c if c.isprintable() else "?" for c in member.filename)
+            yield DicomFile(printable, partial(archive.open, member))
+
+
+def _is_marked(file: DicomFile, path: Path) -> bool:
+    """Whether a file is DICOM; one that should be and is not may be a slice, so it is refused."""
+    with sound_file(file, path), file.open() as stream:
+        start = stream.read(MARK_AT + len(MARK))
+    if path.suffix.lower() == ".zip" and path.is_file() and start.startswith(ZIP_MARK):
+        raise UserError(f"{path} has another zip in it, {file.name}; unpack it, give the folder")
+    marked = start[MARK_AT:] == MARK
+    if not marked and file.name.lower().endswith(SUFFIXES):
+        raise UserError(
+            f"{path}: {file.name} has the suffix of a DICOM file but not its mark at byte "
+            f"{MARK_AT}: it is damaged, or older than the standard. Export it again, or remove it"
+        )
+    return marked
+
+
+def _starts_as_dicom(file: DicomFile) -> bool:
+    try:
+        with file.open() as stream:
+            return stream.read(MARK_AT + len(MARK))[MARK_AT:] == MARK
+    except OSError:
+        return False
