@@ -136,31 +136,27 @@ def test_settings_of_a_named_method_go_when_another_is_chosen() -> None:
     assert merged(anyone, {"method": {"name": "cps"}})["method"] == {"noise": 0.1, "name": "cps"}
 
 
+FULL_SIZE = [
+    *((data, method) for data in COUNTS for method in ("tracoco", "supervised")),
+    # The other methods where their networks are cheapest: ten minutes are soon over.
+    *(("la", "mean-teacher"), ("la", "cac"), ("acdc", "cps"), ("acdc", "cac-co")),
+    *(("la-as-released", "tracoco-as-released"), ("acdc-as-released", "tracoco-as-released")),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "-as-released", "supervised"])
-@pytest.mark.parametrize("data", ["la", "pancreas", "brats19", "acdc"])
-def test_every_preset_takes_a_step_at_full_size(data: str, kind: str) -> None:
+@pytest.mark.parametrize(("preset", "method"), FULL_SIZE)
+def test_a_preset_takes_a_step_at_full_size(preset: str, method: str) -> None:
     """One labelled and two unlabelled crops of the full size, forward, backward and update."""
-    if kind == "supervised":
-        step_once(load_config(data, ["method.name=supervised", "data.unlabelled_batch=2"]))
-    else:
-        step_once(load_config(f"{data}{kind}", ["data.unlabelled_batch=2"]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["mean-teacher", "cac"])
-@pytest.mark.parametrize("data", ["la", "brats19"])
-def test_rivals_of_the_ablations_take_a_step_at_full_size(data: str, method: str) -> None:
-    """The others are made of these: `cps` is part of `cac-co`, and that of `cps` and `cac`."""
-    step_once(load_config(data, [f"method.name={method}", "data.unlabelled_batch=2"]))
+    step_once(load_config(preset, [f"method.name={method}", "data.unlabelled_batch=2"]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
-        # At the 32 filters of nnU-Net itself, the step of both networks would take 25 GB.
-        ("network.name=monai:DynUNet", "network.filters=16"),
+        # TraCoCo's step of both networks would take 25 GB.
+        ("network.name=monai:DynUNet", "network.filters=32", "method.name=supervised"),
         ("network.name=transunet", "data.crop=[96, 96]"),
     ],
 )

@@ -110,6 +110,6 @@ def divergence(series: Mapping[str, DivergenceSeries]) -> Figure:
         alike.plot(percent, 100 * np.asarray(each.overlap_ratio, dtype=float), **look)
         apart.plot(percent, np.asarray(each.distance, dtype=float), **look)
     dress(alike, "Overlap ratio", "steps done, %", "same label, % of voxels")
-    dress(apart, "Voxel distance", "steps done, %", "L1 distance a volume, voxels")
+    dress(apart, "Voxel distance", "steps done, %", "L1 distance a crop, voxels")
     legend_below(figure, alike)
     return figure
