@@ -1,7 +1,8 @@
 """A best checkpoint that was chosen on the test cases is known by its mark wherever it is shown."""
 
 import io
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from tracoco.inference.predictions import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.folder import Project, init_project
+from tracoco.project.origin import write_origin
 from tracoco.project.prepare import prepare
 from tracoco.project.store import StoredCase
 from tracoco.report.compare import compare_runs
@@ -184,3 +186,20 @@ def test_test_cases_that_do_not_exist_or_are_not_stored_cannot_choose(
     finally:
         gone.rename(facts)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_must_be_said_of_the_data_stands_by_every_result(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=5, unlabelled=2)
+    project = init_project(data, tmp_path / "project", validation=1, test=1)
+    prepare(project)
+    origin = replace(project.load_origin(), watermark="scans were cropped around the truth")
+    write_origin(project.origin_file, origin)
+    shown = show(project, "test")
+    assert "cropped around the truth" in shown.said
+    for name, both in ((LAST, False), (BEST, True)):
+        for file in ("predictions.json", "scores.json"):
+            mark = json.loads((shown.run / name / file).read_text())["watermark"]
+            assert "cropped around the truth" in mark
+            assert (CHOSEN_ON_TEST in mark) is both
+    assert "cropped around the truth" in (shown.run / "report.html").read_text(encoding="utf-8")
+    assert all("cropped around" in row.note for row in compare_runs([shown.run]))

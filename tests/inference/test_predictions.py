@@ -1,5 +1,6 @@
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,45 +10,11 @@ from samples import write_balls, write_scan
 from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.files import read_json, write_json
-from tracoco.inference.predictions import planned_predictions, predict_scans
+from tracoco.inference.predictions import predict_scans
 from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.folder import Project, init_project
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import Scan
-
-
-def test_what_goes_where(tmp_path: Path) -> None:
-    images = tmp_path / "images"
-    images.mkdir()
-    for name in ("b.nii.gz", "a.nii", "notes.txt"):
-        (images / name).touch()
-    planned = planned_predictions(images, tmp_path / "out")
-    assert [(case.case, case.prediction.name) for case in planned] == [
-        ("a", "a.nii.gz"),
-        ("b", "b.nii.gz"),
-    ]
-    single = planned_predictions(images / "a.nii", tmp_path / "x.nii.gz")
-    assert single[0].prediction == tmp_path / "x.nii.gz"
-    folder = planned_predictions(images / "a.nii", tmp_path / "out")
-    assert folder[0].prediction == tmp_path / "out" / "a.nii.gz"
-
-
-@pytest.mark.parametrize("content", [[], ["a.nii", "a.nii.gz"]])
-def test_a_folder_without_scans_or_with_two_of_a_name_is_refused(
-    tmp_path: Path, content: list[str]
-) -> None:
-    for name in content:
-        (tmp_path / name).touch()
-    with pytest.raises(UserError, match="holds"):
-        planned_predictions(tmp_path, tmp_path / "out")
-    with pytest.raises(UserError, match="does not exist"):
-        planned_predictions(tmp_path / "nowhere", tmp_path / "out")
-
-
-def test_a_hidden_file_is_nobodys_scan(tmp_path: Path) -> None:
-    for name in ("._a.nii.gz", "a.nii.gz"):
-        (tmp_path / name).touch()
-    assert [case.case for case in planned_predictions(tmp_path, tmp_path / "out")] == ["a"]
 
 
 def images(project: Project) -> Path:
@@ -147,6 +114,8 @@ def test_new_predictions_do_not_keep_old_scores(
     predict_scans(run, single, out, device="cpu")
     evaluate_predictions(out, truth)
     predict_scans(run, single, out, device="cpu")
+    assert (out / "scores.json").exists()  # nothing was predicted anew
+    predict_scans(run, single, out, redo=True, device="cpu")
     assert not (out / "scores.json").exists()
 
 
@@ -156,8 +125,8 @@ def test_specks_are_removed_where_it_is_asked_for_and_the_note_says_so(
 ) -> None:
     predict = Predictor.__call__
 
-    def speckled(predictor: Predictor, scan: Scan) -> Prediction:
-        found = predict(predictor, scan)
+    def speckled(predictor: Predictor, scan: Scan, maps: Sequence[str]) -> Prediction:
+        found = predict(predictor, scan, maps=maps)
         found.label[2:8, 2:8, 2:8] = 1
         found.label[25, 23, 19] = 1
         return found
@@ -199,9 +168,9 @@ def test_the_note_says_how_long_each_case_took(
 ) -> None:
     predict = Predictor.__call__
 
-    def slow(predictor: Predictor, scan: Scan) -> Prediction:
+    def slow(predictor: Predictor, scan: Scan, maps: Sequence[str]) -> Prediction:
         time.sleep(0.2)
-        return predict(predictor, scan)
+        return predict(predictor, scan, maps=maps)
 
     monkeypatch.setattr(Predictor, "__call__", slow)
     out = tmp_path / "out"

@@ -33,6 +33,24 @@ def test_slices_are_taken_singly() -> None:
     assert choose_crop((10, 256, 216), dimensions=2) == (1, 160, 144)
 
 
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (64 * 64 * 64, (64, 64, 64)),
+        # The longest axis first, and of equal ones the first.
+        (64 * 64 * 64 - 1, (48, 64, 64)),
+        (48 * 48 * 48, (48, 48, 48)),
+        (1, (32, 32, 32)),
+    ],
+)
+def test_little_memory_cuts_the_longest_axis(most: int, expected: tuple[int, int, int]) -> None:
+    assert choose_crop((100, 100, 100), 3, most) == expected
+
+
+def test_a_thin_axis_is_not_cut() -> None:
+    assert choose_crop((300, 300, 20), 3, 64 * 64 * 24) == (64, 64, 24)
+
+
 @given(st.tuples(*[st.floats(1, 2000)] * 3), st.sampled_from((2, 3)))
 def test_every_crop_can_be_halved_and_fits(
     lengths: tuple[float, float, float], dimensions: int

@@ -8,22 +8,26 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.cases import find_cases
+from tracoco.project import look as look_module
 from tracoco.project.fingerprint import (
-    CaseFacts,
     Fingerprint,
     LabelFacts,
+    read_fingerprint,
     take_fingerprint,
     write_fingerprint,
 )
+from tracoco.project.intensities import Foreground, Intensities
+from tracoco.project.layouts import find_cases
+from tracoco.project.look import CaseFacts
 from tracoco.project.splits import Splits
+from tracoco.scans import reader
 
 SPLITS = Splits(labelled=("a", "b"), unlabelled=("u", "v"), validation=(), test=("c",))
 Save = Callable[..., Path]
 
 
 def fingerprint(data: Path, splits: Splits = SPLITS) -> Fingerprint:
-    return take_fingerprint(find_cases(data), splits)
+    return take_fingerprint(find_cases(data).cases, splits)
 
 
 def test_headers_and_label_values_are_counted(data: Path, save: Save) -> None:
@@ -32,7 +36,14 @@ def test_headers_and_label_values_are_counted(data: Path, save: Save) -> None:
         label.ravel()[:sevens] = 7
         save(data / "labels" / f"{id_}.nii.gz", label)
     found = fingerprint(data)
-    assert found.cases[0] == CaseFacts("a", (4, 5, 6), (1, 1, 1), 1)
+    first = found.cases[0]
+    assert (first.id, first.shape, first.spacing_mm, first.channels) == (
+        "a",
+        (4, 5, 6),
+        (1, 1, 1),
+        1,
+    )
+    assert first.placed
     assert [case.id for case in found.cases] == ["a", "b", "c", "u", "v"]
     # 3 x 120 voxels, of which 5 are 7 in two of the cases.
     assert found.labels == (LabelFacts(0, 355, 3), LabelFacts(7, 5, 2))
@@ -46,12 +57,68 @@ def test_the_label_of_an_unlabelled_case_is_never_opened(data: Path) -> None:
         fingerprint(data)
 
 
-def test_no_voxel_of_an_image_is_read(data: Path, save: Save) -> None:
+def test_the_label_reader_is_not_called_for_unlabelled_cases(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def read_label(path: Path) -> Any:
+        opened.append(path.name)
+        return reader.read_label(path)
+
+    monkeypatch.setattr(look_module, "read_label", read_label)
+    fingerprint(data, Splits(("a",), ("b", "u", "v"), ("c",), ()))
+    assert opened == ["a.nii.gz", "c.nii.gz"]
+
+
+def test_intensities_of_every_image_are_measured(data: Path, save: Save) -> None:
+    # 0, 1, ..., 119: the percentiles of 120 equally spaced numbers are shares of 119.
+    save(data / "images" / "u.nii.gz", np.arange(120, dtype=np.float32).reshape(4, 5, 6))
+    save(
+        data / "images" / "v.nii.gz", np.linspace(-0.5, 0.5, 120, dtype=np.float32).reshape(4, 5, 6)
+    )
+    found = {case.id: case.intensities for case in fingerprint(data).cases}
+    (values,) = found["u"]
+    assert (values.lowest, values.highest, values.mean) == (0, 119, 59.5)
+    assert values.percentiles == pytest.approx((0.595, 5.95, 59.5, 113.05, 118.405))
+    assert values.integers
+    assert not found["v"][0].integers
+    assert len(found["a"]) == 1
+
+
+def test_only_cases_that_teach_with_a_label_say_what_the_foreground_is_like(
+    data: Path, save: Save
+) -> None:
+    label = np.zeros((4, 5, 6), dtype=np.uint8)
+    label[0] = 7
+    for id_, value in (("a", 10.0), ("b", 30.0), ("c", 9999.0)):
+        image = np.zeros((4, 5, 6), dtype=np.float32)
+        image[0] = value
+        save(data / "images" / f"{id_}.nii.gz", image)
+        save(data / "labels" / f"{id_}.nii.gz", label)
+    # 30 voxels of 10 and 30 of 30; c is a test case.
+    assert fingerprint(data).foreground == (Foreground(10, 30, 20, 10),)
+
+
+def test_processes_see_what_one_process_sees(data: Path) -> None:
+    done: list[str] = []
+    cases = find_cases(data).cases
+    found = take_fingerprint(cases, SPLITS, workers=2, on_case=done.append)
+    assert found == fingerprint(data)
+    assert sorted(done) == ["a", "b", "c", "u", "v"]
+    (data / "images" / "u.nii.gz").write_bytes(b"")
+    (data / "labels" / "b.nii.gz").write_bytes(b"")
+    with pytest.raises(UserError, match=r"2 problems:\n.*b\.nii\.gz.*\n.*u\.nii\.gz"):
+        take_fingerprint(cases, SPLITS, workers=2)
+
+
+def test_a_scan_that_is_cut_short_is_found_at_once(data: Path, save: Save) -> None:
     path = data / "images" / "u.nii"
     (data / "images" / "u.nii.gz").unlink()
     save(path, np.zeros((4, 5, 6)))
     path.write_bytes(path.read_bytes()[:352])
-    assert fingerprint(data).cases[3].shape == (4, 5, 6)
+    with pytest.raises(UserError, match=r"u\.nii is cut short"):
+        fingerprint(data)
 
 
 def test_all_problems_are_named_at_once(data: Path, save: Save) -> None:
@@ -118,10 +185,32 @@ def test_too_many_values_together_are_refused(data: Path, save: Save) -> None:
         fingerprint(data)
 
 
+MEASURED = Intensities(lowest=0, highest=9, mean=4, percentiles=(0, 1, 4, 8, 9), integers=True)
+FACTS = Fingerprint(
+    cases=(CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1, placed=False, intensities=(MEASURED,)),),
+    labels=(LabelFacts(0, 6, 1),),
+    foreground=(Foreground(1, 8, 4, 2),),
+)
+
+
 def test_the_fingerprint_is_written_for_a_reader(tmp_path: Path) -> None:
-    facts = Fingerprint((CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1),), (LabelFacts(0, 6, 1),))
-    write_fingerprint(tmp_path / "fingerprint.json", facts)
-    assert json.loads((tmp_path / "fingerprint.json").read_text()) == {
-        "cases": [{"id": "a", "shape": [1, 2, 3], "spacing_mm": [1, 1, 2.5], "channels": 1}],
-        "labels": [{"value": 0, "voxels": 6, "cases": 1}],
-    }
+    path = tmp_path / "fingerprint.json"
+    write_fingerprint(path, FACTS)
+    (case,) = json.loads(path.read_text())["cases"]
+    assert case["spacing_mm"] == [1, 1, 2.5]
+    assert case["placed"] is False
+    assert case["intensities"][0]["percentiles"] == [0, 1, 4, 8, 9]
+    assert read_fingerprint(path) == FACTS
+
+
+def test_a_fingerprint_without_intensities_is_read_too(tmp_path: Path) -> None:
+    case = {"id": "a", "shape": [1, 2, 3], "spacing_mm": [1, 1, 2.5], "channels": 1}
+    labels = [{"value": 0, "voxels": 6, "cases": 1}]
+    (tmp_path / "old.json").write_text(json.dumps({"cases": [case], "labels": labels}))
+    old = read_fingerprint(tmp_path / "old.json")
+    assert old.cases == (CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1),)
+    assert old.foreground == ()
+    case["shape"] = [1, 2]
+    (tmp_path / "old.json").write_text(json.dumps({"cases": [case], "labels": labels}))
+    with pytest.raises(UserError, match=r"old\.json: cases\.0\.shape"):
+        read_fingerprint(tmp_path / "old.json")

@@ -1,4 +1,5 @@
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -6,7 +7,11 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import folder
-from tracoco.project.folder import Project, init_project
+from tracoco.project.folder import Project, create_project, init_project
+from tracoco.project.layouts import find_cases
+from tracoco.project.origin import Origin
+from tracoco.project.prepare import prepare
+from tracoco.project.proposal import SplitChoice, propose
 
 
 def test_a_project_holds_all_that_was_found(data: Path, tmp_path: Path) -> None:
@@ -16,12 +21,14 @@ def test_a_project_holds_all_that_was_found(data: Path, tmp_path: Path) -> None:
         "splits.json",
         "plan.yaml",
         "fingerprint.json",
+        "origin.json",
     }
     assert [case.id for case in project.load_cases()] == ["a", "b", "c", "u", "v"]
     splits = project.load_splits()
     assert (len(splits.labelled), len(splits.validation), len(splits.test)) == (1, 1, 1)
     assert splits.unlabelled == ("u", "v")
     assert project.load_plan().label_values == (0, 7)
+    assert project.load_origin().layout == "images-labels"
     assert project.store_root == project.root / "store"
     assert project.runs_root == project.root / "runs"
 
@@ -89,6 +96,39 @@ def test_a_full_disk_leaves_nothing_behind(
         init_project(data, out)
     assert out.exists() == existed
     assert not existed or list(out.iterdir()) == []
+
+
+def test_names_of_classes_come_from_the_data(data: Path, tmp_path: Path) -> None:
+    (data / "images").rename(data / "imagesTr")
+    (data / "labels").rename(data / "labelsTr")
+    (data / "dataset.json").write_text('{"labels": {"background": 0, "atrium": 7, "wall": 9}}')
+    plan = init_project(data, tmp_path / "project").load_plan()
+    assert (plan.label_values, plan.class_names) == ((0, 7), ("background", "atrium"))
+
+
+def test_values_that_are_known_take_the_place_of_planned_ones(data: Path, tmp_path: Path) -> None:
+    found = replace(find_cases(data), plan={"spacing_mm": (2, 2, 2)}, watermark="half of it")
+    project = create_project(tmp_path / "project", propose(found, SplitChoice()))
+    assert project.load_plan().spacing_mm == (2, 2, 2)
+    assert project.load_origin().watermark == "half of it"
+
+
+def test_an_older_project_knows_nothing_of_its_origin(data: Path, tmp_path: Path) -> None:
+    project = init_project(data, tmp_path / "project")
+    project.origin_file.unlink()
+    assert project.load_origin() == Origin()
+
+
+def test_labels_of_unlabelled_and_hidden_cases_are_not_opened(data: Path, tmp_path: Path) -> None:
+    for id_ in "bc":
+        (data / "labels" / f"{id_}.nii.gz").write_bytes(b"no label map")
+    proposal = propose(find_cases(data), SplitChoice(hide_labels=1))
+    project = create_project(tmp_path / "project", proposal)
+    splits = project.load_splits()
+    assert (splits.labelled, splits.hidden) == (("a",), ("b", "c"))
+    assert splits.unlabelled == ("u", "v", "b", "c")
+    assert "2 labels are hidden" in project.load_origin().notes[-1]
+    assert prepare(project) == 5
 
 
 def test_another_folder_is_not_a_project(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import pytest
 from pydantic import ValidationError
 
 from tracoco.errors import UserError
-from tracoco.project.fingerprint import CaseFacts, Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.intensities import Foreground, Intensities
+from tracoco.project.look import CaseFacts
 from tracoco.project.plan import Plan, make_plan, read_plan, write_plan
 
 FINGERPRINT = Fingerprint(
@@ -29,11 +31,13 @@ def test_a_plan_in_3d() -> None:
     assert plan.label_values == (0, 7, 255)
     assert plan.class_names == ("background", "label 7", "label 255")
     assert plan.classes == 3
-    assert plan.spacing_mm == (1.0, 1.0, 5.0)
+    # Slices are few and thick: the 10th percentile of 4, 5 and 6 mm, so that few are left out.
+    assert plan.spacing_mm == (1.0, 1.0, 4.2)
     assert plan.slice_axis is None
-    # Lengths: 100, 120 (the third scan has 120, 120) and 24, 30, 24 slices of 5 mm.
-    # 2/3 of 100, 120 and 24 are 66.7, 80 and 16.
+    # Lengths: 100, 120 (the third scan has 120, 120) and 29, 36, 29 slices of 4.2 mm.
+    # 2/3 of 100, 120 and 29 are 66.7, 80 and 19.3.
     assert plan.crop == (64, 80, 16)
+    assert plan.window == (None, None)
 
 
 def test_a_plan_in_2d_puts_the_thickest_axis_first() -> None:
@@ -53,6 +57,98 @@ def test_the_slice_axis_is_the_last_unless_another_is_thicker(
 ) -> None:
     facts = Fingerprint((CaseFacts("a", (32, 32, 32), spacing, 1),), (LabelFacts(1, 1, 1),))
     assert make_plan(facts, dimensions=2).slice_axis == axis
+
+
+def test_what_is_known_better_is_kept_and_the_rest_goes_with_it() -> None:
+    plan = make_plan(FINGERPRINT, overrides={"spacing_mm": (2, 2, 5), "window": (-125, 275)})
+    assert plan.spacing_mm == (2, 2, 5)
+    assert plan.window == ((-125, 275), (-125, 275))
+    # Lengths of 50, 60 and 24: 2/3 are 33.3, 40 and 16.
+    assert plan.crop == (32, 32, 16)
+    flat = make_plan(FINGERPRINT, overrides={"dimensions": 2, "slice_axis": 0})
+    assert (flat.stored_axes, flat.spacing_mm) == ((0, 1, 2), (1.0, 1.0, 5.0))
+    assert make_plan(FINGERPRINT, overrides={"crop": (8, 8, 8)}).crop == (8, 8, 8)
+    named = make_plan(FINGERPRINT, overrides={"class_names": ("background", "a", "b")})
+    assert named.class_names == ("background", "a", "b")
+
+
+def test_values_that_a_plan_cannot_have_are_refused_by_name() -> None:
+    with pytest.raises(UserError, match="'windows' is not a setting; did you mean 'window'"):
+        make_plan(FINGERPRINT, overrides={"windows": (0, 1)})
+    with pytest.raises(UserError, match="2 names for 3 label values"):
+        make_plan(FINGERPRINT, overrides={"class_names": ("background", "a")})
+
+
+def test_little_memory_makes_the_crop_smaller_and_never_too_small() -> None:
+    roomy, tight, none = (make_plan(FINGERPRINT, memory_gb=gb).crop for gb in (99, 0.5, 0.001))
+    assert roomy == (64, 80, 16)
+    # 0.5 GB are 48,828 voxels or so: the longest axis is cut first, the thin one is kept.
+    assert tight == (48, 48, 16)
+    assert none == (32, 32, 16)
+
+
+def scans_like(lowest: float, *, integers: bool, count: int = 2, others: int = 1) -> Fingerprint:
+    def facts(id_: str, low: float) -> CaseFacts:
+        values = Intensities(low, 3000, 0, (low, 0, 0, 0, 2000), integers=integers)
+        return CaseFacts(id_, (64, 64, 64), (1, 1, 1), 1, intensities=(values,))
+
+    cases = [facts(f"ct{n}", lowest) for n in range(count)] + [facts("mr", 0)] * others
+    return Fingerprint(tuple(cases), (LabelFacts(1, 9, 2),), (Foreground(-96, 215, 80, 40),))
+
+
+def test_a_ct_is_clipped_at_what_its_structures_have() -> None:
+    assert make_plan(scans_like(-1024, integers=True)).window == ((-96, 215),)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        scans_like(-499, integers=True),  # no air
+        scans_like(-1024, integers=False),  # no Hounsfield units
+        scans_like(-1024, integers=True, count=1),  # one scan of two is not most of them
+    ],
+)
+def test_other_scans_have_no_window(other: Fingerprint) -> None:
+    assert make_plan(other).window == (None,)
+
+
+def test_a_ct_without_labelled_structures_has_no_window() -> None:
+    ct = scans_like(-1024, integers=True)
+    assert make_plan(Fingerprint(ct.cases, ct.labels)).window == (None,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((10, 256, 216), 0), ((256, 10, 216), 1), ((32, 32, 32), 2)]
+)
+def test_without_spacing_slices_are_counted_along_the_axis_of_the_fewest(
+    shape: tuple[int, int, int], axis: int
+) -> None:
+    case = CaseFacts("a", shape, (1, 1, 1), 1, placed=False)
+    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    assert make_plan(facts, dimensions=2).slice_axis == axis
+
+
+def test_scans_that_do_not_state_their_spacing_have_no_say_in_it() -> None:
+    known = CaseFacts("a", (64, 64, 64), (0.8, 0.8, 2.0), 1)
+    unknown = [CaseFacts(id_, (64, 64, 64), (1, 1, 1), 1, placed=False) for id_ in "bcd"]
+    facts = Fingerprint((known, *unknown), (LabelFacts(1, 1, 1),))
+    assert make_plan(facts).spacing_mm == (0.8, 0.8, 2.0)
+    assert make_plan(Fingerprint(tuple(unknown), facts.labels)).spacing_mm == (1, 1, 1)
+
+
+def test_thick_slices_are_never_made_finer_than_the_other_axes() -> None:
+    cases = [
+        CaseFacts(str(n), (200, 200, 20), (1, 1, side), 1) for n, side in enumerate((0.5, 5, 5))
+    ]
+    # The 10th percentile of 0.5, 5 and 5 is 1.4; with 0.5 twice as often it is below 1.
+    assert make_plan(Fingerprint(tuple(cases), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 1.4)
+    fine = [*cases[:1], *cases, *cases[1:]]
+    assert make_plan(Fingerprint(tuple(fine), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 1)
+
+
+def test_long_voxels_that_are_many_are_no_thick_axis() -> None:
+    cases = [CaseFacts(f"{side}", (90, 90, 80), (1, 1, side), 1) for side in (4, 5, 6)]
+    assert make_plan(Fingerprint(tuple(cases), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 5)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2])
@@ -82,6 +178,7 @@ def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
     for values in (
         {"spacing_mm": (1, 2, 4)},
         {"high_percentile": 99},
+        {"window": [[0, 1]]},
         {"label_values": (0, 300, 7)},
         {"dimensions": 2, "slice_axis": 0, "crop": (1, 16, 16)},
     ):
@@ -91,14 +188,26 @@ def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
 def test_a_plan_is_written_with_comments_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     for dimensions in (2, 3):
-        plan = changed(make_plan(FINGERPRINT, dimensions), low_percentile=1e-5)
+        values = {"low_percentile": 1e-5, "window": (None, (-125.0, 275.0))}
+        plan = changed(make_plan(FINGERPRINT, dimensions), **values)
         write_plan(path, plan)
         assert read_plan(path) == plan
     blocks = path.read_text().split("\n\n")
     assert len(blocks) == len(Plan.model_fields)
     assert all(block.startswith("# ") for block in blocks)
-    assert "\nspacing_mm: [1.0, 1.0, 5.0]\n" in path.read_text()
+    assert "\nspacing_mm: [1.0, 1.0, 4.2]\n" in path.read_text()
+    assert "\nwindow: [null, [-125.0, 275.0]]\n" in path.read_text()
     assert max(map(len, path.read_text().splitlines())) <= 100
+
+
+def test_one_window_written_by_hand_is_for_all_channels(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    write_plan(path, make_plan(FINGERPRINT))
+    text = path.read_text()
+    path.write_text(text.replace("window: [null, null]", "window: [-125, 275]"))
+    assert read_plan(path).window == ((-125, 275), (-125, 275))
+    path.write_text(text.replace("window: [null, null]\n", ""))  # a plan from before there was one
+    assert read_plan(path).window == (None, None)
 
 
 def test_a_misspelt_key_names_the_nearest(tmp_path: Path, plan: Plan) -> None:
@@ -136,6 +245,8 @@ def test_a_missing_or_empty_plan_is_refused(tmp_path: Path) -> None:
         ({"dimensions": 2, "slice_axis": 1}, "must start with 1"),
         ({"spacing_mm": (1, 0, 1)}, "greater than 0"),
         ({"low_percentile": 60, "high_percentile": 40}, "above low_percentile"),
+        ({"window": [[1, 1]]}, "low must be below high"),
+        ({"window": [None, [0, 1]]}, "2 windows for 1 channels"),
         ({"dimensions": 4}, "2 or 3"),
     ],
 )

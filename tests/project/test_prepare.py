@@ -1,13 +1,21 @@
 import errno
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 import pytest
+from worker_tasks import die_of_b
 
+from tracoco import files
 from tracoco.errors import UserError
+from tracoco.project import prepare as prepare_module
+from tracoco.project import sources
 from tracoco.project.folder import Project, init_project
 from tracoco.project.prepare import prepare
 
@@ -53,6 +61,7 @@ def test_the_facts_beside_a_case_say_where_it_comes_from(project: Project) -> No
     assert sum(facts["class_voxels"]) == 4 * 5 * 6
     assert facts["plan"] == project.load_plan().hash()
     assert len(facts["sources"]["images"][0]) == 64
+    assert len(facts["stamps"]["images"][0]) == 64
     assert any("percentiles 0.5 and 99.5" in step for step in facts["steps"])
     assert json.loads((project.store_root / "u.json").read_text())["class_voxels"] is None
 
@@ -149,3 +158,151 @@ def test_a_full_disk_ends_the_work_and_leaves_no_half_file(
     assert prepare(project) == 5  # and the same command goes on
     image = project.store_root / "a.image.npy"
     assert image.read_bytes() != before[image]
+
+
+def test_processes_prepare_what_one_process_prepares_and_name_all_problems(
+    project: Project, data: Path, save: Save, tmp_path: Path
+) -> None:
+    prepare(project)
+    alone = {file.name: file.read_bytes() for file in project.store_root.iterdir()}
+    project.store_root.rename(tmp_path / "alone")
+    save(data / "labels" / "a.nii.gz", np.full((4, 5, 6), 9, dtype=np.uint8))
+    (data / "images" / "v.nii.gz").unlink()
+    done: list[str] = []
+    with pytest.raises(UserError, match=r"2 problems:\n.*a\.nii\.gz has 120.*\n.*v\.nii\.gz"):
+        prepare(project, done.append, workers=2)
+    assert sorted(done) == ["a", "b", "c", "u", "v"]
+    assert {file.name: file.read_bytes() for file in project.store_root.iterdir()} == {
+        name: content for name, content in alone.items() if name[0] in "bcu"
+    }
+
+
+@pytest.mark.slow
+def test_a_case_that_its_process_died_of_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_module, "prepare_one", die_of_b)
+    with pytest.raises(UserError, match=r"case 'b': .*was killed by SIGKILL.*fewer --workers"):
+        prepare(project, workers=2)
+    assert {file.name[0] for file in project.store_root.iterdir()} == {"a", "c", "u", "v"}
+
+
+def test_content_is_read_again_only_where_size_or_time_differ(
+    project: Project, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(project)
+    read: list[str] = []
+
+    def content_hash(path: Path) -> str:
+        read.append(path.name)
+        return files.content_hash(path)
+
+    monkeypatch.setattr(sources, "content_hash", content_hash)
+    assert prepare(project) == 5
+    assert read == []
+    before = modified(project)
+    os.utime(data / "images" / "u.nii.gz", ns=(1, 1))  # touched, but the same
+    prepare(project)
+    assert read == ["u.nii.gz"]
+    after = modified(project)
+    assert {name for name in after if after[name] != before[name]} == {"u.json"}
+    prepare(project)
+    assert read == ["u.nii.gz"]  # its new time is known
+
+
+def test_half_files_of_a_killed_process_are_removed_once_they_are_old(project: Project) -> None:
+    project.store_root.mkdir()
+    old, new = (project.store_root / f".{n}.a.image.npy" for n in (1, 2))
+    for file in (old, new):
+        file.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    prepare(project)
+    assert not old.exists()
+    assert new.exists()  # somebody may still write it
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tracoco.project.folder import Project
+from tracoco.project.prepare import prepare
+
+prepare(Project(Path(sys.argv[1])), lambda id_: print(id_, flush=True))
+"""
+
+
+def test_killed_in_the_middle_it_goes_on(data: Path, tmp_path: Path, save: Save) -> None:
+    for index in range(60):
+        image = np.random.default_rng(index).random((32, 32, 32), dtype=np.float32)
+        save(data / "images" / f"x{index:02d}.nii.gz", image)
+    project = init_project(data, tmp_path / "project")
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(project.root)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    done = {file.name for file in project.store_root.glob("*.json") if file.name[0] != "."}
+    assert 5 <= len(done) < 65
+    before = modified(project)
+    assert prepare(project) == 65
+    after = modified(project)
+    assert all(after[name] == before[name] for name in done)
+
+
+MEASURED = """
+import os, re, sys, threading, time
+from pathlib import Path
+
+def anonymous(process):
+    try:
+        text = Path(f"/proc/{process}/status").read_text()
+        return int(re.search(r"RssAnon:\\s+(\\d+) kB", text)[1])
+    except (OSError, TypeError):
+        return 0
+
+def watch():
+    global most
+    while True:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        most = max(most, sum(map(anonymous, [os.getpid(), *children])))
+        time.sleep(0.02)
+
+if __name__ == "__main__":
+    from tracoco.project.folder import Project
+    from tracoco.project.prepare import prepare
+
+    most = 0
+    threading.Thread(target=watch, daemon=True).start()
+    prepare(Project(Path(sys.argv[1])), workers=2)
+    print(most)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's memory figures")
+def test_memory_does_not_grow_with_the_number_of_scans_and_again_takes_no_time(
+    tmp_path: Path, save: Save
+) -> None:
+    program = tmp_path / "measured.py"
+    program.write_text(MEASURED)
+    megabytes = []
+    for count in (50, 500):
+        data = tmp_path / str(count)
+        for index in range(count):
+            image = np.random.default_rng(index).random((24, 24, 24), dtype=np.float32)
+            save(data / "images" / f"{index:03d}.nii", image)
+            if index < 2:
+                save(data / "labels" / f"{index:03d}.nii", (image > 0.5).astype(np.uint8))
+        project = init_project(data, tmp_path / f"project{count}")
+        command = [sys.executable, str(program), str(project.root)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        megabytes.append(int(result.stdout) / 1024)
+    # Held in memory, 450 scans of 24^3 would take 25 MB.
+    assert megabytes[1] - megabytes[0] < 12
+    began = time.monotonic()
+    assert prepare(project) == 500
+    assert time.monotonic() - began < 5

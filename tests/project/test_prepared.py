@@ -7,7 +7,7 @@ import pytest
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import foreground_voxels, prepare_case, source_hashes
+from tracoco.project.prepared import foreground_voxels, prepare_case
 
 Save = Callable[..., Path]
 
@@ -55,22 +55,6 @@ def test_channels_must_be_those_of_the_plan(case: Case, plan: Plan, save: Save) 
         prepare_case(case, plan)
 
 
-def test_sources_are_known_by_their_content(case: Case, save: Save) -> None:
-    before = source_hashes(case)
-    assert case.label is not None
-    save(case.label, np.ones((6, 6, 6), dtype=np.uint8))
-    after = source_hashes(case)
-    assert before["images"] == after["images"]
-    assert before["label"] != after["label"]
-    assert source_hashes(Case("a", case.images, None))["label"] is None
-
-
-def test_a_source_that_is_gone_is_named(case: Case) -> None:
-    case.images[0].unlink()
-    with pytest.raises(UserError, match=r"a\.nii cannot be read \(No such file"):
-        source_hashes(case)
-
-
 def test_foreground_voxels_are_in_the_foreground_and_always_the_same() -> None:
     label = np.zeros((20, 20, 20), dtype=np.uint8)
     label[2:18, 3:17, 4:16] = 1  # 2,688 voxels
@@ -87,3 +71,11 @@ def test_foreground_voxels_are_in_the_foreground_and_always_the_same() -> None:
 
 def test_without_foreground_there_are_no_voxels() -> None:
     assert foreground_voxels(np.zeros((3, 3, 3), dtype=np.uint8), "a").shape == (0, 3)
+
+
+def test_the_steps_say_how_each_channel_was_normalised(case: Case, plan: Plan) -> None:
+    steps = prepare_case(case, plan).steps
+    assert "channel 0 clipped at its percentiles 0.5 and 99.5 and scaled to [0, 1]" in steps
+    window = plan.model_copy(update={"window": ((-125.0, 275.0),)})
+    steps = prepare_case(case, window).steps
+    assert "channel 0 clipped at -125.0 and 275.0 and scaled to [0, 1]" in steps

@@ -54,6 +54,17 @@ def test_intensities_are_clipped_at_percentiles_and_scaled() -> None:
     assert scaled[[0, 1, 50, 100]] == pytest.approx([0, 0.5 / 99, 0.5, 1])
 
 
+def test_a_window_is_the_same_for_every_scan() -> None:
+    plan = isotropic(channels=2).model_copy(update={"window": (None, (-100.0, 300.0))})
+    values = np.array([-1024, -100, 0, 300, 3000], dtype=np.float32)
+    # 0 is a quarter of the way from -100 to 300.
+    assert normalise(values, plan, number=1).tolist() == [0, 0, 0.25, 1, 1]
+    assert normalise(values, plan, number=0)[2] != 0.25
+    assert values[0] == -1024  # it is still the caller's
+    grid = to_network_grid(np.zeros((2, 2, 2, 2), dtype=np.float32), (1, 1, 1), plan)
+    assert [channel.max() for channel in grid] == [0, 0.25]
+
+
 def test_a_constant_image_becomes_zeros() -> None:
     assert not normalise(np.full(9, 42, dtype=np.float32), isotropic()).any()
 
@@ -138,6 +149,17 @@ def test_probabilities_are_resampled_before_the_class_is_chosen() -> None:
 def test_a_tie_goes_to_the_first_class() -> None:
     probability = torch.tensor([0.2, 0.4, 0.4]).reshape(3, 1, 1, 1)
     assert to_scan_grid(probability, (1, 1, 1), isotropic()).item() == 1
+
+
+def test_maps_may_come_one_after_the_other_and_are_left_as_they_are() -> None:
+    label = layers((4, 4, 4), 2)
+    probability = probability_of(label)
+    before = probability.clone()
+    back = to_scan_grid((one for one in probability), (4, 4, 4), isotropic())
+    assert np.array_equal(back, label)
+    assert torch.equal(probability, before)
+    with pytest.raises(ValueError, match="no class"):
+        to_scan_grid(iter(()), (4, 4, 4), isotropic())
 
 
 def test_half_precision_is_fine() -> None:

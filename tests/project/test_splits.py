@@ -2,53 +2,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
-from tracoco.project.splits import Splits, check_splits, make_splits, read_splits, write_splits
+from tracoco.project.splits import Splits, check_splits, read_splits, write_splits
 
 
 def cases(labelled: Sequence[str], unlabelled: Sequence[str] = ()) -> list[Case]:
     return [Case(i, (Path(i),), Path(i)) for i in labelled] + [
         Case(i, (Path(i),), None) for i in unlabelled
     ]
-
-
-@given(st.integers(1, 12), st.integers(0, 5), st.integers(0, 5), st.integers(0, 99))
-def test_parts_are_disjoint_and_complete(
-    labelled: int, validation: int, test: int, seed: int
-) -> None:
-    found = cases([f"l{i}" for i in range(labelled)], ["u0", "u1"])
-    if validation + test >= labelled:
-        with pytest.raises(UserError, match=f"none of the {labelled} labelled cases to learn from"):
-            make_splits(found, validation=validation, test=test, seed=seed)
-        return
-    splits = make_splits(found, validation=validation, test=test, seed=seed)
-    assert len(splits.validation) == validation
-    assert len(splits.test) == test
-    assert splits.unlabelled == ("u0", "u1")
-    assert splits.ids == tuple(sorted(case.id for case in found))
-    assert splits.annotated == {case.id for case in found if case.label}
-
-
-def test_the_draw_depends_on_the_seed_alone() -> None:
-    found = cases([f"case{i}" for i in range(20)])
-    first = make_splits(found, validation=3, test=4, seed=1)
-    assert first == make_splits(found[::-1], validation=3, test=4, seed=1)
-    assert first != make_splits(found, validation=3, test=4, seed=2)
-
-
-def test_the_draw_is_not_the_order_of_names() -> None:
-    found = cases([f"case{i:02}" for i in range(20)])
-    tests = [make_splits(found, validation=0, test=1, seed=seed).test for seed in range(20)]
-    assert len(set(tests)) > 5
-
-
-def test_negative_counts_are_refused() -> None:
-    with pytest.raises(UserError, match="negative"):
-        make_splits(cases(["a", "b"]), validation=-1, test=0, seed=0)
 
 
 def test_overlaps_are_named() -> None:
@@ -104,3 +67,30 @@ def test_a_split_must_name_cases_that_exist_and_have_their_label() -> None:
 
 def test_a_label_may_be_hidden() -> None:
     check_splits(Splits(("a",), ("b",), (), ()), cases(["a", "b"]), "splits.json")
+
+
+def test_hidden_labels_are_written_and_do_not_change_the_hash(tmp_path: Path) -> None:
+    shown = Splits(("a",), ("u", "b"), (), ())
+    hidden = Splits(("a",), ("u", "b"), (), (), hidden=("b",))
+    assert shown.hash() == hidden.hash()
+    assert "b" not in hidden.annotated
+    write_splits(tmp_path / "splits.json", hidden)
+    assert read_splits(tmp_path / "splits.json") == hidden
+    write_splits(tmp_path / "splits.json", shown)
+    assert "hidden" not in (tmp_path / "splits.json").read_text()
+
+
+def test_hidden_cases_must_be_unlabelled_ones() -> None:
+    with pytest.raises(UserError, match="hidden cases are not among the unlabelled ones: 'a'"):
+        Splits(("a",), ("u",), (), (), hidden=("a",))
+
+
+def test_an_edited_split_may_not_divide_a_group() -> None:
+    found = [Case(i, (Path(i),), Path(i), "anna" if i in "abu" else None) for i in "abcu"]
+    check_splits(Splits(("a", "b"), ("u",), (), ("c",)), found, "splits.json")
+    with pytest.raises(UserError) as error:
+        check_splits(Splits(("a",), ("u",), (), ("b", "c")), found, "splits.json")
+    assert str(error.value) == (
+        "splits.json: group 'anna' is in two parts of the split: 'a' in training, 'b' in test. "
+        "Move them together, or take one out"
+    )

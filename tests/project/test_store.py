@@ -1,6 +1,8 @@
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import nibabel
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from tracoco.project.prepare import prepare
 from tracoco.project.preprocess import normalise
 from tracoco.project.store import Store, StoredCase
 from tracoco.scans.reader import read_image, read_label
+
+Save = Callable[..., Path]
 
 
 @pytest.fixture
@@ -60,7 +64,10 @@ def test_an_unlabelled_case_has_no_label(store: Store) -> None:
     assert case.image().shape == (1, 4, 5, 6)
 
 
-def test_2d_projects_store_slices_first(data: Path, tmp_path: Path) -> None:
+def test_2d_projects_store_slices_first(data: Path, tmp_path: Path, save: Save) -> None:
+    for part in ("images", "labels"):
+        for file in (data / part).iterdir():
+            save(file, np.asarray(nibabel.load(file).dataobj), (1, 1, 3))
     project = init_project(data, tmp_path / "flat", dimensions=2)
     prepare(project)
     case = Store(project.store_root).case("a")

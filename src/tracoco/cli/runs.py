@@ -34,6 +34,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
+    init_from: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Start from this run's last weights.")
+    ] = None,
     select_on_test: Annotated[
         bool, typer.Option("--select-on-test", help="Choose best on test cases; results say so.")
     ] = False,
@@ -56,7 +59,13 @@ def train(
     opened = Project(project)
     folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
     result = train_run(
-        opened, config, folder, resume=resume, device=device, console=progress_console()
+        opened,
+        config,
+        folder,
+        resume=resume,
+        init_from=init_from,
+        device=device,
+        console=progress_console(),
     )
     if result.leads and result.signal:
         print(f"stopped after step {result.steps} of {config.training.steps}; saved in {folder}")
@@ -74,22 +83,46 @@ def predict(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
     checkpoint: CheckpointName = "last",
+    save: Annotated[
+        str, typer.Option(help="Of label,probability,disagreement,entropy, with commas.")
+    ] = "label",
+    dicom_seg: Annotated[
+        bool, typer.Option("--dicom-seg", help="Also write DICOM segmentations of DICOM series.")
+    ] = False,
     cct: Annotated[
         bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan.")
     ] = False,
+    shard: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the scans.")
+    ] = None,
+    redo: Annotated[bool, typer.Option("--redo", help="Also what is there already.")] = False,
     device: Device = "auto",
 ) -> None:
     """Segment scans, each on its own grid.
 
-    A project in place of IN stands for its test cases.
+    IN may be a file, a DICOM series in a folder or zip, or a folder of such scans; a project
+    stands for its test cases. Stopped, it goes on where it was: what the same weights have
+    predicted already stays.
 
-    Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels
+    Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels --save label,entropy
     """
     from tracoco.inference.predictions import predict_scans
+    from tracoco.inference.scan_maps import wanted_maps
+    from tracoco.inference.sources import parse_shard
     from tracoco.training.run_folder import RunFolder
 
     cases = predict_scans(
-        run, source, out, checkpoint=checkpoint, cct=cct, device=device, console=progress_console()
+        run,
+        source,
+        out,
+        checkpoint=checkpoint,
+        cct=cct,
+        maps=wanted_maps(save),
+        dicom_seg=dicom_seg,
+        shard=parse_shard(shard) if shard else None,
+        redo=redo,
+        device=device,
+        console=progress_console(),
     )
     print(f"{len(cases)} predictions in {out}")
     watermark = RunFolder(run).watermark(checkpoint)

@@ -1,14 +1,12 @@
 """`tracoco demo`, `init` and `prepare`: from scans to a project that can be trained."""
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from tracoco.cli.app import AsJson, Device, ProjectFolder, Seed, app
 from tracoco.console import counted, print_json, print_table, progress_console
-from tracoco.errors import UserError
 
 
 @app.command()
@@ -40,52 +38,75 @@ def demo(
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(help="Folder with images/ and labels/.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The project's folder, to be made.")],
+    data: Annotated[Path, typer.Argument(help="Folder of scans, or a CSV that lists them.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The project's folder, to be made.")
+    ] = None,
     labels: Annotated[Path | None, typer.Option(help="Labels, if not in DATA/labels.")] = None,
+    layout: Annotated[str | None, typer.Option(help="How DATA is laid out, if not seen.")] = None,
     validation: Annotated[int, typer.Option(min=0, help="Labelled cases to select with.")] = 0,
     test: Annotated[int, typer.Option(min=0, help="Labelled cases to keep away.")] = 0,
+    group_pattern: Annotated[
+        str | None, typer.Option(help="Whose scan, by a case's name, e.g. '(patient\\d+)'.")
+    ] = None,
+    hide_labels: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Use only N labels, as a simulation.")
+    ] = None,
     paper_split: Annotated[
         str | None, typer.Option(help="Of la, pancreas, brats19 or acdc: the paper's own lists.")
     ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="la, pancreas, brats19 or acdc, as downloaded.")
+    ] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="A part of a recipe's data.")] = False,
+    crop_by_label: Annotated[
+        bool, typer.Option("--crop-by-label", help="Recipes: crop as the field does.")
+    ] = False,
     dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
+    update: Annotated[
+        bool, typer.Option("--update", help="Add new scans and labels to the project.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the pairing only.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that read scans.")] = None,
     seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Pair images and labels, split them and plan.
 
-    An image without a label is unlabelled.
+    An image without a label is unlabelled. How the folder is laid out is seen from its names.
 
     Example: tracoco init scans -o heart --validation 2
     """
-    from tracoco.paper.case_lists import listed_splits
-    from tracoco.project.folder import init_project
+    from tracoco.cli.init_request import InitRequest
+    from tracoco.cli.make_project import make_project, update_project
+    from tracoco.project.proposal import SplitChoice
 
-    if paper_split and (validation or test):
-        raise UserError("--paper-split names all cases; leave out --validation and --test")
-    split = partial(listed_splits, paper_split) if paper_split else None
-    dims: Literal[2, 3] = 2 if dimensions == 2 else 3
-    project = init_project(
-        data,
-        out,
+    request = InitRequest(
+        data=data,
+        out=out,
         labels=labels,
-        validation=validation,
-        test=test,
-        dimensions=dims,
-        seed=seed,
-        split=split,
+        layout=layout,
+        choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
+        paper_split=paper_split,
+        recipe=recipe,
+        partial=partial,
+        crop_by_label=crop_by_label,
+        dimensions=2 if dimensions == 2 else 3,
+        dry_run=dry_run,
+        workers=workers,
+        as_json=as_json,
     )
-    splits, plan = project.load_splits(), project.load_plan()
-    print(
-        f"{len(splits.labelled)} labelled, {len(splits.unlabelled)} unlabelled, "
-        f"{len(splits.validation)} validation, {len(splits.test)} test cases"
-    )
-    print(f"crops of {' x '.join(map(str, plan.crop))} voxels; edit {project.plan_file} to change")
-    print(f"next: tracoco prepare {out}")
+    (update_project if update else make_project)(request)
 
 
 @app.command()
-def prepare(project: ProjectFolder) -> None:
-    """Normalise and resample scans into the store.
+def prepare(
+    project: ProjectFolder,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; by default what suits machine and data.")
+    ] = None,
+) -> None:
+    """Normalise and resample scans into the store; what is there already is left.
 
     Example: tracoco prepare heart
     """
@@ -95,6 +116,6 @@ def prepare(project: ProjectFolder) -> None:
     opened = Project(project)
     splits = opened.load_splits()
     with counted("preparing", len(splits.ids), progress_console()) as on_case:
-        count = fill_store(opened, on_case)
+        count = fill_store(opened, on_case, workers)
     print(f"{count} cases in {opened.store_root}")
     print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")

@@ -14,8 +14,9 @@ from tracoco.console import counted
 from tracoco.errors import raise_all
 from tracoco.evaluation.context import ContextScore, score_volume, summarise_context
 from tracoco.files import write_json
-from tracoco.inference.predictions import PredictedCase, planned_predictions, unlike_scans
+from tracoco.inference.predictions import unlike_scans
 from tracoco.inference.predictor import Predictor
+from tracoco.inference.sources import PredictedCase, planned_predictions
 from tracoco.methods.method import evaluating
 from tracoco.project.preprocess import to_network_grid
 from tracoco.scans.reader import read_images
@@ -49,8 +50,9 @@ def measure_context(
         console: where progress is shown; nowhere if not given.
     """
     choice = choice or ContextChoice()
-    cases = planned_predictions(source, run)  # only for names and scans: nothing is predicted there
     predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
+    # Only for names and scans: nothing is predicted there.
+    cases = planned_predictions(source, run, predictor.plan.channels)
     raise_all(unlike_scans(cases, predictor))
     with (
         counted("comparing crops", len(cases) * choice.shifts, console) as on_pair,

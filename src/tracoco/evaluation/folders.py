@@ -11,8 +11,9 @@ from tracoco.errors import UserError, raise_all
 from tracoco.evaluation.pairs import Pair, pair_files
 from tracoco.evaluation.scores import CaseScore, Protocol, score_case
 from tracoco.evaluation.summary import Summary, summarise
-from tracoco.files import read_json, write_json
+from tracoco.files import write_json
 from tracoco.inference.components import remove_small_components
+from tracoco.inference.notes import merged_note
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
 
@@ -70,8 +71,7 @@ def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> dict
     whether the predictions were cleaned (CCT) when they were made.
     """
     folder = prediction if prediction.is_dir() else prediction.parent
-    file = folder / "predictions.json"
-    note = read_json(file) if file.exists() else {}
+    note = merged_note(folder)
     names = {int(value): name for value, name in note.get("labels", {}).items()}
     evaluation = evaluate(prediction, truth, protocol, names)
     origin = {

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracoco.errors import UserError
+from tracoco.inference.notes import further_files
 from tracoco.project.folder import Project
 from tracoco.scans.reader import scan_stem, scans_in
 
@@ -49,7 +50,8 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
 
 def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for path in scans_in(folder):
+    maps = further_files(folder)  # they lie beside the labels that they belong to
+    for path in (path for path in scans_in(folder) if path.name not in maps):
         first = found.setdefault(scan_stem(path), path)
         if first != path:
             problems.append(f"{first} and {path.name} are both '{scan_stem(path)}'; keep one")

@@ -1,6 +1,6 @@
 """What a run is made of, read from a project and checked against the settings."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from tracoco.data.batches import BatchSource, Share
 from tracoco.data.crop_pair import CropRule
 from tracoco.evaluation.validation import mean_dice
 from tracoco.experiment.checks import check_cases
+from tracoco.experiment.starting_weights import StartingWeights
 from tracoco.inference.sliding_window import check_windows
 from tracoco.methods import method_row
 from tracoco.methods.method import Method, resolved_choice
@@ -19,7 +20,7 @@ from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.project.store import Store
-from tracoco.report.wording import count
+from tracoco.report.wording import count, listed
 from tracoco.training.build import run_crop, run_method
 from tracoco.training.run_folder import CHOSEN_ON_TEST
 from tracoco.training.team import Team
@@ -36,6 +37,10 @@ class Experiment:
     """The project's, less the labels that the settings hide."""
     store: Store
     hidden_labels: int = 0
+    start: StartingWeights | None = None
+    """Weights of an earlier run to begin with, in place of drawn ones."""
+    watermark: str = ""
+    """What must be said of every result on this data, e.g. that scans were cropped by labels."""
 
     @classmethod
     def of(cls, project: Project, config: Config) -> "Experiment":
@@ -56,7 +61,9 @@ class Experiment:
         choice = resolved_choice(config.method)
         store.check(splits, plan)
         resolved = config.model_copy(update={"data": data, "method": choice})
-        return cls(resolved, plan, splits, store, len(given.labelled) - len(splits.labelled))
+        hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
+        mark = project.load_origin().watermark
+        return cls(resolved, plan, splits, store, hidden, watermark=mark)
 
     @property
     def crop(self) -> tuple[int, ...]:
@@ -112,6 +119,8 @@ class Experiment:
             "device": str(team.device),
             "select_on": self.config.training.select_on,
             "hidden_labels": self.hidden_labels,
+            "watermark": self.watermark,
+            "init_from": asdict(self.start) if self.start else None,
             "splits": self.splits.hash(),
             "store": self.store.hash(),
         }
@@ -125,6 +134,7 @@ class Experiment:
             "plan": self.plan.hash(),
             "data": self.store.hash(),
             "number of processes": team.world_size,
+            "starting weights": self.start.weights if self.start else None,
         }
 
     def announcement(self, team: Team) -> str:
@@ -132,14 +142,16 @@ class Experiment:
         data, splits = self.config.data, self.splits
         crops = data.labelled_batch + data.unlabelled_batch
         hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
-        on_test = self.config.training.select_on == "test"
-        watermark = f"; its results will say: {CHOSEN_ON_TEST}" if on_test else ""
-        caution = method_row(self.config.method.name).caution
+        on_test = CHOSEN_ON_TEST if self.config.training.select_on == "test" else ""
+        marks = [mark for mark in (self.watermark, on_test) if mark]
+        watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
+        cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
+        start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
         return (
-            f"{self.config.method.name} on {team.device}: {len(splits.labelled)} labelled{hidden} "
-            f"and {len(self.unlabelled)} unlabelled cases, "
+            f"{self.config.method.name}{start} on {team.device}: "
+            f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
             f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
-            f"{f'; mind: {caution}' if caution else ''}"
+            f"{''.join(f'; mind: {caution}' for caution in cautions if caution)}"
         )
 
     def validation(self, team: Team) -> Validate | None:
@@ -154,3 +166,13 @@ class Experiment:
             return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}
 
         return validate
+
+
+def _seen_before(start: StartingWeights | None) -> str:
+    """What makes scores of some cases no test: the earlier run has learnt from them."""
+    if start is None or not start.seen:
+        return ""
+    return (
+        "the run that it starts from has learnt from cases with the names of validation or test "
+        f"cases ({listed(start.seen)})"
+    )

@@ -1,6 +1,7 @@
 """One training, from the first step or from where it was stopped."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -8,6 +9,7 @@ from rich.console import Console
 from tracoco.config import Config
 from tracoco.data.batches import batches
 from tracoco.experiment.experiment import Experiment
+from tracoco.experiment.starting_weights import starting_weights
 from tracoco.project.folder import Project
 from tracoco.training.journal import Journal
 from tracoco.training.progress import shown_progress
@@ -17,22 +19,29 @@ from tracoco.training.team import Team, joined_team
 from tracoco.training.trainer import FitResult, Trainer
 
 
-def train(
+def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     project: Project,
     config: Config,
     out: Path,
     *,
     resume: bool = False,
+    init_from: Path | None = None,
     device: str = "auto",
     console: Console | None = None,
 ) -> FitResult:
-    """Train one run into `out`, alone or as one of the processes that `torchrun` started."""
-    experiment = Experiment.of(project, config)
-    folder = RunFolder(out)
+    """Train one run into `out`, alone or as one of the processes that `torchrun` started.
+
+    With `init_from`, its first weights are the last ones of that run.
+    """
+    folder, experiment = RunFolder(out), Experiment.of(project, config)
+    start = starting_weights(folder, init_from, experiment, resume=resume)
+    experiment = replace(experiment, start=start)
     with ExitStack() as stack:
         team = stack.enter_context(joined_team(device))
         stop = stack.enter_context(stop_on_signals())
         method = experiment.method(team)
+        if start and not (resume and folder.checkpoint("last").exists()):
+            start.load(method)
         open_folder(folder, experiment, team, resume=resume)
         identity = experiment.identity(team)
         trainer = Trainer(method, experiment.config, out, team, identity=identity)

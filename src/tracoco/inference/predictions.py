@@ -1,64 +1,28 @@
 """Predict a file or a folder, and leave a note of what was predicted from what."""
 
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from tracoco.console import counted
-from tracoco.errors import UserError, raise_all
-from tracoco.files import read_json, write_json
+from tracoco.errors import raise_all
+from tracoco.files import content_hash
+from tracoco.inference.earlier import done_cases, mixed, overwritten
+from tracoco.inference.notes import Ledger, Note, is_of, note_file, read_notes
 from tracoco.inference.predictor import Prediction, Predictor
-from tracoco.project.folder import Project
+from tracoco.inference.sources import PredictedCase, planned_predictions, shard_of
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
-from tracoco.scans.reader import is_scan, read_grids, read_images, scan_stem, scans_in
+from tracoco.scans.reader import read_grids, read_images, scan_stem
+from tracoco.training.run_folder import RunFolder
 
-
-@dataclass(frozen=True, slots=True)
-class PredictedCase:
-    """One scan and the file that its labels went to."""
-
-    case: str
-    images: tuple[Path, ...]
-    prediction: Path
-    seconds: float | None = None
-    """From the scan in memory to labels on its grid; without reading and writing files."""
-
-
-def planned_predictions(source: Path, out: Path) -> list[PredictedCase]:
-    """Which file each scan's labels go to.
-
-    Args:
-        source: a scan, a folder of scans, or a project, which stands for its test cases.
-        out: a folder; a file only where `source` is one.
-    """
-    if source.is_file():
-        target = out if is_scan(out) else out / f"{scan_stem(source)}.nii.gz"
-        return [PredictedCase(scan_stem(target), (source.absolute(),), target.absolute())]
-    if not source.is_dir():
-        raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
-    if Project(source).exists:
-        return _planned(out, {case.id: case.images for case in Project(source).test_cases()})
-    scans = scans_in(source)
-    if not scans:
-        raise UserError(f"{source} holds no scans; give a folder of .nii or .nii.gz files")
-    stems = [scan_stem(path) for path in scans]
-    twice = sorted({stem for stem in stems if stems.count(stem) > 1})
-    if twice:
-        raise UserError(f"{source} holds two scans of the name {', '.join(twice)}; rename one")
-    return _planned(out, {stem: (scan,) for stem, scan in zip(stems, scans, strict=True)})
-
-
-def _planned(out: Path, cases: dict[str, tuple[Path, ...]]) -> list[PredictedCase]:
-    return [
-        PredictedCase(
-            case, tuple(path.absolute() for path in images), (out / f"{case}.nii.gz").absolute()
-        )
-        for case, images in cases.items()
-    ]
+DICOM_SEG = "dicom-seg"
+ORIGIN = ("run", "checkpoint", "weights", "cct")
+"""What makes two predictions of one scan the same."""
 
 
 def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a default
@@ -68,70 +32,60 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     *,
     checkpoint: str = "last",
     cct: bool = False,
+    maps: Sequence[str] = (),
+    dicom_seg: bool = False,
+    shard: tuple[int, int] | None = None,
+    redo: bool = False,
     device: str = "auto",
     console: Console | None = None,
 ) -> list[PredictedCase]:
     """Predict a scan or a folder of scans with a run; `predictions.json` says what came of what.
 
-    With `cct`, components that are too small to be believed are removed from every prediction.
+    Cases that the same weights have predicted there already are left as they are.
+
+    Args:
+        run: the run's folder.
+        source: a scan, a folder of scans, or a project, which stands for its test cases.
+        out: a folder, or a file for one scan.
+        checkpoint: `last` or `best`.
+        cct: remove components that are too small to be believed from every label; maps keep them.
+        maps: what to write besides, of `scan_maps.MAPS`.
+        dicom_seg: write the labels as DICOM segmentations too.
+        shard: (k, n) for the k-th of n parts of the cases, each with a note of its own.
+        redo: predict again what is there already.
+        device: `auto`, `cpu`, `cuda:N` or `mps`.
+        console: where progress is shown; nowhere if not given.
     """
-    cases = planned_predictions(source, out)
-    note_file = cases[0].prediction.parent / "predictions.json"
-    before = {"rows": [], "cct": False} | (read_json(note_file) if note_file.exists() else {})
-    origin = {"run": str(run.absolute()), "checkpoint": checkpoint, "cct": cct}
     predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
-    problems = [*_overwritten(cases, before), *_mixed(cases, origin, before)]
-    raise_all([*problems, *unlike_scans(cases, predictor)])
-    # The note comes first, so that what an interrupted prediction leaves is known to be ours.
-    write_json(note_file, _note(cases, predictor, origin, before))
-    note_file.with_name("scores.json").unlink(missing_ok=True)  # they were of other predictions
-    done = []
-    with counted("predicting", len(cases), console) as on_case:
-        for case in cases:
-            prediction, seconds = _timed(predictor, case.images, cct=cct)
-            prediction.write(case.prediction)
-            done.append(replace(case, seconds=seconds))
+    predictor.check_maps(maps)
+    cases = planned_predictions(source, out, predictor.plan.channels)
+    folder = cases[0].prediction.parent
+    kinds = [*maps, *([DICOM_SEG] if dicom_seg else [])]
+    cases = [_with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
+    weights = content_hash(RunFolder(run).checkpoint(checkpoint))
+    origin = dict(zip(ORIGIN, (str(run.absolute()), checkpoint, weights, cct), strict=True))
+    notes = read_notes(folder)
+    done = [] if redo else done_cases(cases, origin, notes.values())
+    there = {case.case for case in done}
+    waiting = [case for case in cases if case.case not in there]
+    problems = [*overwritten(waiting, notes.values()), *mixed(cases, origin, notes.values())]
+    problems += _without_series(waiting) if dicom_seg else []
+    raise_all([*problems, *unlike_scans(waiting, predictor)])
+    if console and done:
+        console.print(f"{len(done)} of {len(cases)} are there already; --redo makes them again")
+    ledger = _ledger(note_file(folder, shard), origin | _facts(predictor), [*done, *waiting], notes)
+    if waiting:
+        (folder / "scores.json").unlink(missing_ok=True)  # they were of other predictions
+    with counted("predicting", len(waiting), console) as on_case:
+        for case in waiting:
+            finished = _predict(predictor, case, maps, cct=cct)
+            ledger.add(finished)
+            done.append(finished)
             on_case(case.case)
-    write_json(note_file, _note(done, predictor, origin, before))
-    return done
+    return sorted(done, key=lambda case: case.case)
 
 
-def _timed(
-    predictor: Predictor, images: tuple[Path, ...], *, cct: bool
-) -> tuple[Prediction, float]:
-    scan = read_images(images)
-    began = time.perf_counter()
-    prediction = predictor(scan)
-    if cct:
-        prediction = prediction.without_specks()
-    return prediction, time.perf_counter() - began
-
-
-def _overwritten(cases: list[PredictedCase], before: dict[str, Any]) -> list[str]:
-    """Files that are not predictions of ours: scans, or labels that somebody drew by hand."""
-    ours = {row["prediction"] for row in before["rows"]}
-    return [
-        f"{case.prediction} exists and is no prediction of tracoco; choose another OUT"
-        for case in cases
-        if case.prediction.exists() and str(case.prediction) not in ours
-    ]
-
-
-def _mixed(cases: list[PredictedCase], origin: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """Predictions made otherwise that would stay: scored together, they would pass for one."""
-    if origin.items() <= before.items():
-        return []
-    replaced = {str(case.prediction) for case in cases}
-    return [
-        f"{row['prediction']} is a prediction of {before['run']}, made with the checkpoint "
-        f"{before['checkpoint']} and {'with' if before['cct'] else 'without'} --cct; "
-        "choose another OUT"
-        for row in before["rows"]
-        if row["prediction"] not in replaced and Path(row["prediction"]).exists()
-    ]
-
-
-def unlike_scans(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
+def unlike_scans(cases: Sequence[PredictedCase], predictor: Predictor) -> list[str]:
     """Scans that cannot be read, or that have other channels; told before the first prediction."""
     problems: list[str] = []
     for case in cases:
@@ -141,17 +95,69 @@ def unlike_scans(cases: list[PredictedCase], predictor: Predictor) -> list[str]:
     return problems
 
 
-def _note(
-    cases: list[PredictedCase], predictor: Predictor, origin: dict[str, Any], before: dict[str, Any]
-) -> dict[str, Any]:
-    """What came of what; earlier predictions of the same run in that folder stay listed."""
-    same_run = origin.items() <= before.items()
-    rows = {row["case"]: row for row in before["rows"]} if same_run else {}
-    for case in cases:
-        paths = {"images": [*map(str, case.images)], "prediction": str(case.prediction)}
-        rows[case.case] = asdict(case) | paths
+def _with_files(case: PredictedCase, kinds: Sequence[str]) -> PredictedCase:
+    """The case with the files that come beside its label."""
+    stem = scan_stem(case.prediction)
+    names = {
+        kind: f"{stem}.dcm" if kind == DICOM_SEG else f"{stem}_{kind}.nii.gz" for kind in kinds
+    }
+    return replace(case, files={kind: case.prediction.with_name(n) for kind, n in names.items()})
+
+
+def _predict(
+    predictor: Predictor, case: PredictedCase, maps: Sequence[str], *, cct: bool
+) -> PredictedCase:
+    """Predict one case and write its files; the note of it is the caller's."""
+    scan = read_images(case.images)
+    began = time.perf_counter()
+    prediction = predictor(scan, maps=maps)
+    if cct:
+        prediction = prediction.without_specks()
+    seconds = time.perf_counter() - began
+    for name in maps:
+        prediction.write_map(name, case.files[name])
+    if DICOM_SEG in case.files:
+        _write_segmentation(case, prediction, predictor)
+    prediction.write(case.prediction)
+    return replace(case, seconds=seconds)
+
+
+def _write_segmentation(case: PredictedCase, prediction: Prediction, predictor: Predictor) -> None:
+    from tracoco.scans.dicom_seg import write_segmentation  # noqa: PLC0415 - pydicom takes a while
+
+    plan = predictor.plan
+    names = dict(zip(plan.label_values[1:], plan.class_names[1:], strict=True))
+    write_segmentation(case.files[DICOM_SEG], prediction.label, names, case.images[0])
+
+
+def _without_series(cases: Sequence[PredictedCase]) -> list[str]:
+    """Scans that no DICOM segmentation can belong to."""
+    from tracoco.scans.dicom_seg import need_highdicom  # noqa: PLC0415 - pydicom takes a while
+
+    need_highdicom()
+    return [
+        f"{image} is no DICOM series, which --dicom-seg writes segmentations for; leave it out"
+        for case in cases
+        for image in case.images
+        if not image.is_dir() and image.suffix.lower() != ".zip"
+    ]
+
+
+def _facts(predictor: Predictor) -> dict[str, Any]:
+    """What those who read a note need to know of the model."""
     plan = predictor.plan
     names = zip(plan.label_values[1:], plan.class_names[1:], strict=True)
     labels = {str(value): name for value, name in names}
-    facts = {"watermark": predictor.watermark, "labels": labels}
-    return origin | facts | {"rows": list(rows.values())}
+    return {"watermark": predictor.watermark, "labels": labels}
+
+
+def _ledger(
+    file: Path, head: Note, cases: Sequence[PredictedCase], notes: dict[Path, Note]
+) -> Ledger:
+    """Begin this note; notes of predictions that are replaced go."""
+    origin = {key: head[key] for key in ORIGIN}
+    for path, note in notes.items():
+        if not is_of(note, origin):
+            path.unlink(missing_ok=True)
+    earlier = notes.get(file, {})
+    return Ledger(file, head, cases, earlier if is_of(earlier, origin) else {})

@@ -1,24 +1,28 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index
 from tracoco.inference.components import remove_small_components
-from tracoco.inference.sliding_window import predict_volume
+from tracoco.inference.resample import resampled
+from tracoco.inference.scan_maps import ByteMap, ScanMaps, disagreement
+from tracoco.inference.sliding_window import piece_axis, predict_pieces
 from tracoco.methods.method import Method, evaluating
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import check_channels, raw_values, to_network_grid, to_scan_grid
+from tracoco.project.preprocess import check_channels, to_network_grid
+from tracoco.scans.nifti_maps import write_map
 from tracoco.scans.reader import read_image, write_label
-from tracoco.scans.scan import Scan
+from tracoco.scans.scan import Grid, Scan
 from tracoco.training.build import run_crop, run_method
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.run_folder import RunFolder
@@ -31,6 +35,8 @@ class Prediction:
 
     label: NDArray[np.integer[Any]]
     scan: Scan | None
+    maps: Mapping[str, ByteMap] = field(default_factory=dict)
+    """Those that were asked for, by name: see `Predictor.__call__`."""
 
     def without_specks(self) -> "Prediction":
         """The same without components that are too small to be believed (CCT)."""
@@ -38,9 +44,17 @@ class Prediction:
 
     def write(self, path: Path) -> None:
         """Write the labels on the grid of the file that the scan came from."""
+        write_label(path, self.label, self._grid())
+
+    def write_map(self, name: str, path: Path) -> None:
+        """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
+        found = self.maps[name]
+        write_map(path, found.levels, found.step, self._grid())
+
+    def _grid(self) -> Grid:
         if self.scan is None:
             raise ValueError("a prediction of an array has no file's grid to be written on")
-        write_label(path, self.label, self.scan.grid)
+        return self.scan.grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +92,62 @@ class Predictor:
         self,
         scan: Path | str | Scan | NDArray[np.generic],
         spacing_mm: Sequence[float] | None = None,
+        *,
+        maps: Sequence[str] = (),
     ) -> Prediction:
         """Predict a file, or an array [X, Y, Z] or [C, X, Y, Z] with its spacing.
 
         An array is taken to be in the axis order of the training scans, which is right-anterior-
-        superior for files.
+        superior for files. `maps` may name `probability` (of each class), `entropy` (of these
+        probabilities, in nats) and `disagreement` (between the two networks of a method that has
+        two: 0 where they say the same, 1 where they share no class; the mean over the windows).
         """
+        self.check_maps(maps)
         if isinstance(scan, np.ndarray):
             if spacing_mm is None:
                 raise ValueError("an array needs its spacing_mm, e.g. predictor(array, (1, 1, 2))")
             array = (scan if scan.ndim == 4 else scan[None]).astype(np.float32)
             if not np.isfinite(array).all():
                 raise ValueError("the array has voxels that are not finite; replace them first")
-            return Prediction(self._label(array, spacing_mm), None)
+            found = self._maps(array, spacing_mm, "the array", maps)
+            return Prediction(found.label, None, found.maps)
         if not isinstance(scan, Scan):
             scan = read_image(Path(scan))
-        return Prediction(self._label(scan.array, scan.spacing_mm, str(scan.source)), scan)
+        found = self._maps(scan.array, scan.spacing_mm, str(scan.source), maps)
+        return Prediction(found.label, scan, found.maps)
 
-    def _label(
-        self, array: NDArray[np.float32], spacing_mm: Sequence[float], source: str = "the array"
-    ) -> NDArray[np.integer[Any]]:
+    def check_maps(self, maps: Sequence[str]) -> None:
+        """Refuse a map that the method cannot give."""
+        alone = type(self.method).predict_members is Method.predict_members
+        if "disagreement" in maps and alone:
+            raise UserError(
+                "disagreement is that of two co-trained networks, and this run's method has one; "
+                "save entropy, or train with tracoco, cps or another method of two networks"
+            )
+
+    def _maps(
+        self,
+        array: NDArray[np.float32],
+        spacing_mm: Sequence[float],
+        source: str,
+        wanted: Sequence[str],
+    ) -> ScanMaps:
         check_channels(len(array), self.plan, source)
-        x, y, z = spacing_mm
-        prepared = torch.from_numpy(to_network_grid(array, (x, y, z), self.plan)).to(self.device)
+        right, anterior, superior = spacing_mm
+        spacing = (right, anterior, superior)
+        prepared = torch.from_numpy(to_network_grid(array, spacing, self.plan)).to(self.device)
+        x, y, z = array.shape[1:]
+        found = ScanMaps((x, y, z), self.plan, wanted)
+        network_shape, axis = prepared.shape[1:], piece_axis(prepared.shape[1:], self.window)
+        scan_shape = [(x, y, z)[stored] for stored in self.plan.stored_axes]
+        predict = self._members if "disagreement" in wanted else self.method.predict
         with evaluating(self.method):
-            probability = predict_volume(self.method.predict, prepared, self.window, self.config)
-        return raw_values(to_scan_grid(probability, array.shape[1:], self.plan), self.plan)
+            pieces = predict_pieces(predict, prepared, self.window, self.config)
+            for rows, channels in resampled(pieces, axis, network_shape, scan_shape):
+                found.fill(axis, rows, channels)
+        return found
+
+    def _members(self, crops: Tensor) -> Tensor:
+        """Class probabilities as `predict` gives them, and behind them the disagreement."""
+        first, second = self.method.predict_members(crops)
+        return torch.cat([first, disagreement(first, second)], dim=1)

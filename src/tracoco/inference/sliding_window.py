@@ -1,6 +1,6 @@
 """Sliding window: a volume of any size through a network that sees one window at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Box, Index, start_range, windows
+from tracoco.inference.window_sums import WindowSums
 
 Predict = Callable[[Tensor], Tensor]
 """Crops [B, C, ...] to class probabilities [B, K, ...]."""
@@ -26,22 +27,45 @@ def predict_volume(
         window: size of a window, the crop's size of the training.
         config: stride or overlap of the windows, their weights, how many go through at once.
     """
+    whole: Tensor | None = None
+    axis, done = piece_axis(volume.shape[1:], window), 0
+    for piece in predict_pieces(predict, volume, window, config):
+        if whole is None:
+            whole = piece.new_empty(len(piece), *volume.shape[1:])
+        rows = piece.shape[axis + 1]
+        whole.narrow(axis + 1, done, rows).copy_(piece)
+        done += rows
+    assert whole is not None, "a volume has at least one window"  # noqa: S101 - cannot happen
+    return whole
+
+
+def predict_pieces(
+    predict: Predict, volume: Tensor, window: Index, config: InferenceConfig
+) -> Iterator[Tensor]:
+    """The same probabilities, a few rows along `piece_axis` after the other.
+
+    Sums are kept only of rows that a window can still reach: of a large scan with many classes
+    all probabilities at once would not fit in memory.
+    """
+    axis = piece_axis(volume.shape[1:], window)
     padded, inner = _padded(volume, window)
     places = window_places(tuple(padded.shape[1:]), window, config)
-    weight = window_weight(window, config.weights).to(volume.device)
-    total = torch.zeros(padded.shape[1:], device=volume.device)
-    summed: Tensor | None = None
+    places.sort(key=lambda box: box.start[axis])
+    sums = WindowSums(window_weight(window, config.weights).to(volume.device), padded, axis)
+    across = [slice(None), *inner.slices]
+    across[axis + 1] = slice(None)
     for first in range(0, len(places), config.batch):
         boxes = places[first : first + config.batch]
-        probability = _predict_windows(predict, padded, boxes)
-        if summed is None:
-            summed = torch.zeros(probability.shape[1], *padded.shape[1:], device=volume.device)
-        for box, answer in zip(boxes, probability, strict=True):
-            summed[:, *box.slices] += answer * weight
-            total[box.slices] += weight
-    assert summed is not None, "a volume has at least one window"  # noqa: S101 - cannot happen
-    summed /= total
-    return summed[:, *inner.slices]
+        for box, answer in zip(boxes, _predict_windows(predict, padded, boxes), strict=True):
+            yield from (piece[*across] for piece in sums.finish(box.start[axis], inner))
+            sums.add(box, answer)
+    yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
+
+
+def piece_axis(shape: Sequence[int], window: Index) -> int:
+    """The axis along which a window covers the smallest share of a volume."""
+    shares = [w / n for n, w in zip(shape, window, strict=True)]
+    return shares.index(min(shares))
 
 
 def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[Box]:
@@ -118,7 +142,8 @@ def _padded(volume: Tensor, window: Index) -> tuple[Tensor, Box]:
     pads = [
         amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair
     ]
-    return F.pad(volume, pads), Box(tuple(before), shape)
+    padded = F.pad(volume, pads) if any(pads) else volume  # which may be large: no copy of it
+    return padded, Box(tuple(before), shape)
 
 
 def _predict_windows(predict: Predict, volume: Tensor, boxes: list[Box]) -> Tensor:

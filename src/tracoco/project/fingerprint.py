@@ -1,32 +1,27 @@
-"""What a data set looks like before it is planned: sizes, spacings, channels, label values."""
+"""What a data set looks like before it is planned: sizes, spacings, intensities, label values."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from tracoco.errors import UserError, raise_all
-from tracoco.files import write_json
+from tracoco.files import read_json, write_json
 from tracoco.project.cases import Case
-from tracoco.project.problems import collected
+from tracoco.project.intensities import Foreground, describe_foreground
+from tracoco.project.look import MOST_VALUES, CaseFacts, Look, LookTask, look_at, lost_look
+from tracoco.project.sources import source_bytes
 from tracoco.project.splits import Splits
-from tracoco.scans.reader import read_grid, read_grids, read_label
-from tracoco.scans.scan import SAME_GRID, ScanHeader, Shape, Spacing, voxels_apart
+from tracoco.project.workers import in_parallel, suitable_workers
 
-MOST_VALUES = 256
-"""A class index is a byte in the store."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaseFacts:
-    """An image as its header describes it, axes in canonical order."""
-
-    id: str
-    shape: Shape
-    spacing_mm: Spacing
-    channels: int
+MOST_OF_A_CASE = 10_000
+MOST_OF_ALL = 1_000_000
+"""Foreground voxels that are held in memory, however many labelled cases there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +39,36 @@ class Fingerprint:
 
     cases: tuple[CaseFacts, ...]
     labels: tuple[LabelFacts, ...]
+    foreground: tuple[Foreground, ...] = ()
+    """Intensities inside the structures, by channel, of the cases that teach with a label: those
+    kept for validation and test have no say in how scans are normalised."""
 
 
-def take_fingerprint(cases: Sequence[Case], splits: Splits) -> Fingerprint:
-    """Read all headers and the labels of annotated cases; raise all problems at once."""
-    problems: list[str] = []
-    facts = []
-    voxels: Counter[int] = Counter()
-    holders: Counter[int] = Counter()
-    annotated = splits.annotated
-    for case in cases:
-        image = None
-        with collected(problems):
-            image = read_grids(case.images)
-            facts.append(CaseFacts(case.id, image.shape, image.spacing_mm, image.channels))
-        if case.label and case.id in annotated:
-            with collected(problems):
-                counts = _label_counts(case.label, image)
-                voxels.update(counts)
-                holders.update(counts.keys())
-    labels = tuple(LabelFacts(value, voxels[value], holders[value]) for value in sorted(voxels))
-    problems += _channel_problems(facts)
-    if not problems:  # a broken label would also be missed here
-        problems += _value_problems([fact.value for fact in labels])
-    raise_all(problems)
-    return Fingerprint(tuple(facts), labels)
+def take_fingerprint(
+    cases: Sequence[Case],
+    splits: Splits,
+    *,
+    on_case: Callable[[str], None] | None = None,
+    workers: int | None = 1,
+) -> Fingerprint:
+    """Look at all images and at the labels of annotated cases; raise all problems at once.
+
+    Args:
+        cases: what to look at.
+        splits: says which labels may be opened.
+        on_case: called with the id of each case once it is dealt with.
+        workers: processes; None for as many as suit the machine and the data.
+    """
+    if workers is None:
+        workers = suitable_workers(sum(map(source_bytes, cases)))
+    tasks = _tasks(cases, splits)
+    looks: dict[str, Look] = {}
+    with closing(in_parallel(look_at, tasks, workers, died=lost_look)) as results:
+        for task, look in results:
+            looks[task.case.id] = look
+            if on_case:
+                on_case(task.case.id)
+    return _summary([looks[case.id] for case in cases])
 
 
 def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
@@ -76,32 +76,49 @@ def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
     write_json(path, asdict(fingerprint))
 
 
-def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
-    """Refuse a label that does not lie on the voxels of its image."""
-    if image.shape != label.shape:
+def read_fingerprint(path: Path) -> Fingerprint:
+    """Read fingerprint.json, also one that knows nothing of intensities yet."""
+    try:
+        return TypeAdapter(Fingerprint).validate_python(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"{label.source} has the shape {label.shape}, its image {image.source} "
-            f"{image.shape}; resample the label to the grid of the image"
-        )
-    apart = voxels_apart(image.affine, label.affine, image.shape)
-    if apart > SAME_GRID:
-        raise UserError(
-            f"{label.source} lies up to {apart:.3g} voxels away from its image {image.source}, "
-            "by the affines of both; resample the label, or copy the affine if only that is wrong"
-        )
+            f"{path}: {place}: {first['msg']}; restore the file, or make the project anew"
+        ) from None
 
 
-def _label_counts(path: Path, image: ScanHeader | None) -> dict[int, int]:
-    if image:
-        check_geometry(image, read_grid(path))
-    label = read_label(path)
-    values, counts = np.unique(label.array, return_counts=True)
-    if values[0] < 0 or len(values) > MOST_VALUES:
-        raise UserError(
-            f"{path} is not a label map: it has {len(values)} values from {values[0]} to "
-            f"{values[-1]}; at most {MOST_VALUES} from 0 on are allowed. Check that it is no image"
+def _tasks(cases: Sequence[Case], splits: Splits) -> list[LookTask]:
+    share = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
+    teaching, annotated = set(splits.labelled), splits.annotated
+    return [
+        LookTask(
+            case if case.id in annotated else replace(case, label=None),
+            share if case.id in teaching else 0,
         )
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+        for case in cases
+    ]
+
+
+def _summary(looks: Sequence[Look]) -> Fingerprint:
+    facts = tuple(look.facts for look in looks if look.facts)
+    voxels: Counter[int] = Counter()
+    holders: Counter[int] = Counter()
+    for look in looks:
+        voxels.update(look.label_voxels)
+        holders.update(look.label_voxels.keys())
+    labels = tuple(LabelFacts(value, voxels[value], holders[value]) for value in sorted(voxels))
+    problems = [problem for look in looks for problem in look.problems]
+    problems += _channel_problems(facts)
+    if not problems:  # a broken label would also be missed here
+        problems += _value_problems([fact.value for fact in labels])
+    raise_all(problems)
+    return Fingerprint(facts, labels, describe_foreground(_joined(looks)))
+
+
+def _joined(looks: Sequence[Look]) -> NDArray[np.float32]:
+    samples = [look.foreground for look in looks if look.foreground is not None]
+    return np.concatenate(samples, axis=1) if samples else np.zeros((0, 0), dtype=np.float32)
 
 
 def _channel_problems(facts: Sequence[CaseFacts]) -> list[str]:

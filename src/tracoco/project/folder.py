@@ -1,15 +1,22 @@
 """The project folder: where its files are, and how it comes to be."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tracoco.errors import UserError
-from tracoco.project.cases import Case, find_cases, read_cases, write_cases
-from tracoco.project.fingerprint import take_fingerprint, write_fingerprint
+from tracoco.files import atomic_path
+from tracoco.project.cases import Case, read_cases, write_cases
+from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
+from tracoco.project.layouts import find_cases
+from tracoco.project.origin import Origin, read_origin, write_origin
 from tracoco.project.plan import Plan, make_plan, read_plan, write_plan
-from tracoco.project.splits import Splits, check_splits, make_splits, read_splits, write_splits
+from tracoco.project.proposal import Proposal, SplitChoice, propose
+from tracoco.project.splits import Splits, check_splits, read_splits, write_splits
+
+OnCase = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,11 @@ class Project:
     def fingerprint_file(self) -> Path:
         """What the data looked like when the project was made."""
         return self.root / "fingerprint.json"
+
+    @property
+    def origin_file(self) -> Path:
+        """Where the data came from, and what was said of it then."""
+        return self.root / "origin.json"
 
     @property
     def store_root(self) -> Path:
@@ -77,6 +89,11 @@ class Project:
         self._check()
         return read_plan(self.plan_file)
 
+    def load_origin(self) -> Origin:
+        """How the data was understood when the project was made."""
+        self._check()
+        return read_origin(self.origin_file)
+
     def _check(self) -> None:
         if not self.exists:
             raise UserError(
@@ -100,30 +117,58 @@ def init_project(  # noqa: PLR0913  # each is a choice of the user's, with a def
 
     With `split` the cases are not drawn: it says which case goes where.
     """
+    check_free(out)
+    choice = SplitChoice(validation, test, seed, lists=split)
+    return create_project(out, propose(find_cases(data, labels), choice), dimensions)
+
+
+def check_free(out: Path) -> None:
+    """Refuse a folder that something lies in."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UserError(f"{out} exists already and is left as it is; choose another folder")
-    cases = find_cases(data, labels)
-    if split is None:
-        splits = make_splits(cases, validation=validation, test=test, seed=seed)
-    else:
-        splits = split(cases)
-    fingerprint = take_fingerprint(cases, splits)
-    plan = make_plan(fingerprint, dimensions)
+        raise UserError(
+            f"{out} exists already and is left as it is; choose another folder, or add new scans "
+            "to a project with --update"
+        )
+
+
+def create_project(
+    out: Path,
+    proposal: Proposal,
+    dimensions: Literal[2, 3] = 3,
+    *,
+    workers: int | None = 1,
+    on_case: OnCase | None = None,
+) -> Project:
+    """Look at the scans, plan, and write the project; nothing is left of one that fails."""
+    cases, splits = proposal.cases, proposal.splits
+    fingerprint = take_fingerprint(cases, splits, on_case=on_case, workers=workers)
+    plan = make_plan(fingerprint, dimensions, overrides=proposal.plan)
+    planned = zip(plan.label_values, plan.class_names, strict=True)
+    names = tuple(proposal.class_names.get(value, name) for value, name in planned)
+    plan = plan.model_copy(update={"class_names": names})
     project, existed = Project(out), out.exists()
     try:
-        write_splits(project.splits_file, splits)
-        write_fingerprint(project.fingerprint_file, fingerprint)
-        write_plan(project.plan_file, plan)
-        write_cases(project.cases_file, cases)  # the last: with it the folder is a project
+        write_project(project, proposal, fingerprint, plan)
     except BaseException:
-        _discard(project, keep_folder=existed)
+        if out.is_dir() and not existed:
+            out.rmdir()
         raise
     return project
 
 
-def _discard(project: Project, *, keep_folder: bool) -> None:
-    """Take back what was written of a project."""
-    for file in (project.splits_file, project.fingerprint_file, project.plan_file):
-        file.unlink(missing_ok=True)
-    if project.root.is_dir() and not keep_folder:
-        project.root.rmdir()
+def write_project(
+    project: Project, proposal: Proposal, fingerprint: Fingerprint, plan: Plan | None = None
+) -> None:
+    """Write or replace the files of a project, all or none; the plan stays if none is given."""
+    with ExitStack() as stack:
+
+        def place(file: Path) -> Path:
+            return stack.enter_context(atomic_path(file))
+
+        # Put in place in the reverse order: with cases.json, the last, the folder is a project.
+        write_cases(place(project.cases_file), proposal.cases)
+        write_splits(place(project.splits_file), proposal.splits)
+        write_fingerprint(place(project.fingerprint_file), fingerprint)
+        write_origin(place(project.origin_file), proposal.origin)
+        if plan:
+            write_plan(place(project.plan_file), plan)

@@ -2,26 +2,35 @@
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import numpy as np
 import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
 from tracoco.config import Settings, checked
 from tracoco.errors import UserError
 from tracoco.files import write_text
-from tracoco.project.crop import choose_crop
+from tracoco.project.crop import MOST_VOXELS, choose_crop
+from tracoco.project.derive import (
+    Axis,
+    Window,
+    choose_slice_axis,
+    choose_spacing,
+    choose_windows,
+    median_of,
+    resampled_shape,
+    slices_first,
+)
 from tracoco.project.digest import digest
 from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.memory_budget import machine_gb, voxels_within
 from tracoco.scans.scan import Shape, Spacing
 
 NOT_STORED = {"crop", "class_names"}
 """Settings that change nothing in the store."""
 
-Axis = Literal[0, 1, 2]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
@@ -43,17 +52,23 @@ class Plan(Settings):
         "2 feet-head. 3D: null."
     )
     spacing_mm: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
-        description="Side lengths of a voxel after resampling, the median of the data set. "
+        description="Side lengths of a voxel after resampling. "
         "2D: the slice axis comes first and is never resampled."
     )
     crop: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(
         description="Voxels per axis that a network sees at once. About two thirds of a scan "
         "leave room to translate. 2D: 1 comes first."
     )
-    low_percentile: Percent = Field(
-        default=0.5, description="Intensities below this percentile of a scan become 0,"
+    window: tuple[Window | None, ...] = Field(
+        default=(),
+        validate_default=True,
+        description="One entry a channel: [low, high] are the intensities that become 0 and 1 in "
+        "every scan, e.g. Hounsfield units of a CT; null goes by the percentiles of each scan.",
     )
-    high_percentile: Percent = Field(default=99.5, description="those above this one become 1.")
+    low_percentile: Percent = Field(
+        default=0.5, description="Without a window: what lies below this percentile becomes 0,"
+    )
+    high_percentile: Percent = Field(default=99.5, description="and what lies above this one 1.")
 
     @property
     def classes(self) -> int:
@@ -65,7 +80,7 @@ class Plan(Settings):
         """The canonical axis of each stored axis: `array.transpose(plan.stored_axes)`."""
         if self.slice_axis is None:
             return (0, 1, 2)
-        return _slices_first(self.slice_axis)
+        return slices_first(self.slice_axis)
 
     @property
     def scan_axes(self) -> Shape:
@@ -75,7 +90,7 @@ class Plan(Settings):
 
     def stored_shape(self, shape: Shape, spacing_mm: Spacing) -> Shape:
         """Shape in the store of a scan with this canonical shape and spacing."""
-        a, b, c = _resampled_shape(shape, spacing_mm, self.stored_axes, self.spacing_mm)
+        a, b, c = resampled_shape(shape, spacing_mm, self.stored_axes, self.spacing_mm)
         return (shape[self.slice_axis] if self.slice_axis is not None else a, b, c)
 
     def hash(self) -> str:
@@ -111,6 +126,27 @@ class Plan(Settings):
             raise ValueError("must start with 1 where dimensions = 2: one slice at a time")
         return crop
 
+    @field_validator("window", mode="before")
+    @classmethod
+    def _for_all_channels(cls, windows: Any, info: ValidationInfo) -> Any:
+        """None, or one pair of numbers, is for all channels."""
+        channels = info.data.get("channels", 1)
+        if not windows:
+            return [None] * channels
+        alone = all(isinstance(value, int | float) for value in windows)
+        return [windows] * channels if alone else windows
+
+    @field_validator("window")
+    @classmethod
+    def _one_window_a_channel(
+        cls, windows: tuple[Window | None, ...], info: ValidationInfo
+    ) -> tuple[Window | None, ...]:
+        if len(windows) != info.data.get("channels", len(windows)):
+            raise ValueError(f"{len(windows)} windows for {info.data['channels']} channels")
+        if any(window and window[0] >= window[1] for window in windows):
+            raise ValueError("low must be below high")
+        return windows
+
     @field_validator("high_percentile")
     @classmethod
     def _above_the_low_one(cls, high: float, info: ValidationInfo) -> float:
@@ -119,26 +155,49 @@ class Plan(Settings):
         return high
 
 
-def make_plan(fingerprint: Fingerprint, dimensions: Literal[2, 3] = 3) -> Plan:
-    """Derive a plan: median spacing, and a crop that leaves room to translate."""
-    spacing = _median([fact.spacing_mm for fact in fingerprint.cases])
-    slice_axis = _thickest_axis(spacing) if dimensions == 2 else None
-    axes = (0, 1, 2) if slice_axis is None else _slices_first(slice_axis)
-    a, b, c = (round(spacing[axis], 6) for axis in axes)  # readable, and exact to a nanometre
-    target = (a, b, c)
-    lengths = _median(
-        [_resampled_shape(f.shape, f.spacing_mm, axes, target) for f in fingerprint.cases]
-    )
-    values = sorted({0, *(fact.value for fact in fingerprint.labels)})
-    return Plan(
-        dimensions=dimensions,
-        channels=fingerprint.cases[0].channels,
-        label_values=tuple(values),
-        class_names=("background", *(f"label {value}" for value in values[1:])),
-        slice_axis=slice_axis,
-        spacing_mm=target,
-        crop=choose_crop(lengths, dimensions),
-    )
+def make_plan(
+    fingerprint: Fingerprint,
+    dimensions: Literal[2, 3] = 3,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    memory_gb: float | None = None,
+) -> Plan:
+    """Derive a plan from the data.
+
+    Args:
+        fingerprint: what the data looks like.
+        dimensions: 2 for slices.
+        overrides: values of the plan that are known better; the others are derived to go with them.
+        memory_gb: what a training may take; if not given, the machine says.
+    """
+    given, cases = dict(overrides or {}), fingerprint.cases
+    dimensions = given.get("dimensions", dimensions)
+    slice_axis = given.get("slice_axis", choose_slice_axis(cases) if dimensions == 2 else None)
+    axes = (0, 1, 2) if slice_axis is None else slices_first(slice_axis)
+    spacing = choose_spacing(cases, dimensions)
+    values = given.get("label_values", sorted({0, *(fact.value for fact in fingerprint.labels)}))
+    derived = {
+        "dimensions": dimensions,
+        "channels": cases[0].channels,
+        "label_values": values,
+        "class_names": ("background", *(f"label {value}" for value in values[1:])),
+        "slice_axis": slice_axis,
+        "spacing_mm": [round(spacing[axis], 6) for axis in axes],  # exact to a nanometre
+        "crop": (1, 1, 1),
+        "window": choose_windows(fingerprint),
+    }
+    plan = checked(Plan, derived | given, "the plan")
+    if "crop" in given:
+        return plan
+    most = voxels_within(machine_gb() if memory_gb is None else memory_gb, plan.dimensions)
+    lengths = stored_lengths(plan, fingerprint)
+    crop = choose_crop(lengths, plan.dimensions, min(most, MOST_VOXELS))
+    return plan.model_copy(update={"crop": crop})
+
+
+def stored_lengths(plan: Plan, fingerprint: Fingerprint) -> tuple[float, float, float]:
+    """Median voxels of a stored scan along each axis."""
+    return median_of([plan.stored_shape(f.shape, f.spacing_mm) for f in fingerprint.cases])
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -163,26 +222,3 @@ def read_plan(path: Path) -> Plan:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is not valid YAML ({reason}); correct or restore it") from error
     return checked(Plan, values, str(path))
-
-
-def _slices_first(axis: int) -> Shape:
-    second, third = (other for other in range(3) if other != axis)
-    return (axis, second, third)
-
-
-def _resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Spacing) -> Shape:
-    a, b, c = (
-        max(1, round(shape[axis] * spacing_mm[axis] / side))
-        for axis, side in zip(axes, target, strict=True)
-    )
-    return (a, b, c)
-
-
-def _median(rows: Sequence[Spacing]) -> Spacing:
-    a, b, c = (float(value) for value in np.median(np.array(rows, dtype=float), axis=0))
-    return (a, b, c)
-
-
-def _thickest_axis(spacing_mm: Spacing) -> Axis:
-    axes: tuple[Axis, ...] = (0, 1, 2)
-    return max(axes, key=lambda axis: (round(spacing_mm[axis], 3), axis))

@@ -1,65 +1,94 @@
 """Fill the store of a project; what is done already is not done again."""
 
-import os
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from tracoco.errors import raise_all
-from tracoco.files import atomic_path, read_json, write_json
+from tracoco.errors import UserError, raise_all
+from tracoco.files import read_json, write_json
+from tracoco.project.case_files import facts_file, has_arrays, remove_abandoned, write_case
 from tracoco.project.cases import Case, unsafe_ids
 from tracoco.project.folder import Project
+from tracoco.project.look import death_of
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import (
-    PreparedCase,
-    foreground_voxels,
-    prepare_case,
-    source_hashes,
-)
+from tracoco.project.prepared import prepare_case
 from tracoco.project.problems import collected
+from tracoco.project.sources import source_bytes, source_hashes, source_stamps
+from tracoco.project.workers import in_parallel, suitable_workers
 
 
-def prepare(project: Project, on_case: Callable[[str], None] | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """A case that the store does not have as it is now."""
+
+    case: Case
+    plan: Plan
+    root: Path
+
+
+def prepare(
+    project: Project, on_case: Callable[[str], None] | None = None, workers: int | None = 1
+) -> int:
     """Bring all cases to the store; those that have not changed since are left as they are.
 
     Args:
         project: its splits say which cases are prepared, and which labels may be opened.
         on_case: called with the id of each case once it is dealt with.
+        workers: processes, each with one case in memory; None for as many as suit the machine and
+            the data.
 
     Returns:
         How many cases the store now holds for the project.
     """
-    plan, root = project.load_plan(), project.store_root
-    cases = _visible_cases(project)
-    problems: list[str] = []
+    plan, root, cases = project.load_plan(), project.store_root, _visible_cases(project)
+    remove_abandoned(root)
+    plan_hash = plan.hash()
+    tasks = []
     for case in cases:
-        facts: dict[str, Any] = {"id": case.id, "plan": plan.hash()}
-        prepared = None
-        with collected(problems):
-            facts["sources"] = source_hashes(case)
-            if not _is_prepared(root, facts):
-                prepared = prepare_case(case, plan)
-        if prepared:  # a disk that is full ends the work at once, so this is not collected
-            _write_case(root, facts, prepared, plan)
-        if on_case:
+        if not _is_current(root, case, plan_hash):
+            tasks.append(PrepareTask(case, plan, root))
+        elif on_case:
             on_case(case.id)
-    raise_all(problems)
+    problems = _prepare_all(tasks, on_case, workers)
+    raise_all([problem for case in cases for problem in problems.get(case.id, ())])
     return len(cases)
 
 
-def facts_file(root: Path, id_: str) -> Path:
-    """Where the facts about a case are; written last, so that the rest is there too."""
-    return root / f"{id_}.json"
+def prepare_one(task: PrepareTask) -> list[str]:
+    """Bring one case to the store; say what the user has to change in it."""
+    case, plan, root = task.case, task.plan, task.root
+    problems: list[str] = []
+    prepared = None
+    with collected(problems):
+        stamps = source_stamps(case)  # before anything is read: a later change must be noticed
+        facts = {"id": case.id, "plan": plan.hash(), "sources": source_hashes(case)}
+        known = _known_facts(root, case)
+        if facts.items() <= known.items():  # copied or touched: the same content as before
+            write_json(facts_file(root, case.id), known | {"stamps": stamps})
+            return []
+        prepared = prepare_case(case, plan)
+    if prepared:  # a disk that is full ends the work at once, so this is not collected
+        write_case(root, facts | {"stamps": stamps}, prepared, plan)
+    return problems
 
 
-def array_file(root: Path, id_: str, part: str) -> Path:
-    """Where an array of a prepared case is."""
-    return root / f"{id_}.{part}.npy"
+def _prepare_all(
+    tasks: list[PrepareTask], on_case: Callable[[str], None] | None, workers: int | None
+) -> dict[str, list[str]]:
+    if workers is None:
+        workers = suitable_workers(sum(source_bytes(task.case) for task in tasks))
+    problems = {}
+    results = in_parallel(prepare_one, tasks, workers, died=_lost, begin=_one_thread)
+    with closing(results):
+        for task, found in results:
+            problems[task.case.id] = found
+            if on_case:
+                on_case(task.case.id)
+    return problems
 
 
 def _visible_cases(project: Project) -> list[Case]:
@@ -74,39 +103,30 @@ def _visible_cases(project: Project) -> list[Case]:
     ]
 
 
-def _is_prepared(root: Path, facts: dict[str, Any]) -> bool:
-    file = facts_file(root, facts["id"])
-    if not file.is_file():
+def _is_current(root: Path, case: Case, plan_hash: str) -> bool:
+    """Whether a case is prepared, by the size and time of its files: no content is read."""
+    known = _known_facts(root, case)
+    if known.get("plan") != plan_hash:
         return False
-    parts = ("image", "label", "foreground") if facts["sources"]["label"] else ("image",)
-    return facts.items() <= read_json(file).items() and all(
-        array_file(root, facts["id"], part).is_file() for part in parts
-    )
+    try:
+        return bool(known.get("stamps") == source_stamps(case))
+    except UserError:  # it is told with the others, once all are gone through
+        return False
 
 
-def _write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: Plan) -> None:
-    id_, label = facts["id"], prepared.label
-    arrays: dict[str, NDArray[Any]] = {"image": prepared.image}
-    if label is not None:
-        arrays |= {"label": label, "foreground": foreground_voxels(label, id_)}
-    with ExitStack() as stack:
-        for part, array in arrays.items():
-            _write_array(stack.enter_context(atomic_path(array_file(root, id_, part))), array)
-        # All is on the disk under other names: until the new facts are there the case is not.
-        facts_file(root, id_).unlink(missing_ok=True)
-    for part in {"image", "label", "foreground"} - arrays.keys():
-        array_file(root, id_, part).unlink(missing_ok=True)
-    voxels = None if label is None else np.bincount(label.ravel(), minlength=plan.classes).tolist()
-    more = {"shape": prepared.shape, "spacing_mm": prepared.spacing_mm, "class_voxels": voxels}
-    write_json(facts_file(root, id_), facts | more | {"steps": prepared.steps})
+def _known_facts(root: Path, case: Case) -> dict[str, Any]:
+    """What the store knows of a case, or nothing if an array is missing."""
+    file = facts_file(root, case.id)
+    if not (file.is_file() and has_arrays(root, case.id, labelled=case.label is not None)):
+        return {}
+    facts: dict[str, Any] = read_json(file)
+    return facts
 
 
-def _write_array(path: Path, array: NDArray[Any]) -> None:
-    """Like `np.save`, whose error on a full disk does not say that the disk is full."""
-    array = np.ascontiguousarray(array)
-    with path.open("wb") as file:
-        header = np.lib.format.header_data_from_array_1_0(array)
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(array.data)
-        file.flush()
-        os.fsync(file.fileno())
+def _lost(task: PrepareTask, how: str) -> list[str]:
+    return [death_of(task.case, how)]
+
+
+def _one_thread() -> None:
+    """Processes share the cores; threads in each would only get in one another's way."""
+    torch.set_num_threads(1)

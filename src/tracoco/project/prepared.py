@@ -1,17 +1,13 @@
 """One case read, checked and brought to the network's grid; nothing is written here."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.errors import UserError
-from tracoco.files import content_hash
 from tracoco.project.cases import Case
 from tracoco.project.digest import digest
-from tracoco.project.fingerprint import check_geometry
+from tracoco.project.look import check_geometry
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
     check_channels,
@@ -59,18 +55,11 @@ def prepare_case(case: Case, plan: Plan) -> PreparedCase:
     )
     steps = (
         "axes turned to right, anterior, superior",
-        f"clipped at percentiles {plan.low_percentile} and {plan.high_percentile} of each channel",
-        "scaled to [0, 1]",
+        *(f"channel {number} {_clipping(plan, number)}" for number in range(plan.channels)),
         f"axes {plan.stored_axes} stored in this order",
         f"resampled from {about.shape} voxels of {about.spacing_mm} mm",
     )
     return PreparedCase(image, label, (a, b, c), steps)
-
-
-def source_hashes(case: Case) -> dict[str, Any]:
-    """Content of the files that a prepared case comes from."""
-    images = [_hash(path) for path in case.images]
-    return {"images": images, "label": _hash(case.label) if case.label else None}
 
 
 def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
@@ -89,10 +78,9 @@ def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
     return np.stack(np.unravel_index(flat, label.shape), axis=1).astype(np.int32)
 
 
-def _hash(path: Path) -> str:
-    try:
-        return content_hash(path)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); restore it, or make the project anew"
-        ) from error
+def _clipping(plan: Plan, channel: int) -> str:
+    window = plan.window[channel]
+    if window:
+        return f"clipped at {window[0]} and {window[1]} and scaled to [0, 1]"
+    percentiles = f"percentiles {plan.low_percentile} and {plan.high_percentile}"
+    return f"clipped at its {percentiles} and scaled to [0, 1]"

@@ -22,8 +22,8 @@ def to_network_grid(
     check_channels(len(array), plan, "the image")
     shape = plan.stored_shape(_spatial(array), spacing_mm)
     channels = [
-        _resample(torch.from_numpy(_stored_order(normalise(channel, plan), plan)), shape)
-        for channel in array
+        _resample(torch.from_numpy(_stored_order(normalise(channel, plan, number), plan)), shape)
+        for number, channel in enumerate(array)
     ]
     return torch.stack(channels).numpy()
 
@@ -39,11 +39,12 @@ def label_to_network_grid(
     return _largest(((stored == index).float() for index in range(plan.classes)), shape)
 
 
-def to_scan_grid(probability: Tensor, shape: Shape, plan: Plan) -> NDArray[np.uint8]:
+def to_scan_grid(probability: Iterable[Tensor], shape: Shape, plan: Plan) -> NDArray[np.uint8]:
     """Class indices [X, Y, Z] on a scan of canonical `shape`.
 
     Args:
-        probability: of each class, on the network's grid: [K, ...stored axes].
+        probability: of each class, on the network's grid: [K, ...stored axes], or its maps one
+            after the other, of which only one is then in memory.
         shape: canonical shape of the scan.
         plan: the plan by which the scan came to the network's grid.
     """
@@ -62,15 +63,23 @@ def check_channels(channels: int, plan: Plan, source: Path | str) -> None:
         )
 
 
-def normalise(channel: NDArray[np.float32], plan: Plan) -> NDArray[np.float32]:
-    """Clip at the plan's percentiles and scale to [0, 1]; a constant image becomes zeros."""
-    low, high = np.percentile(channel, [plan.low_percentile, plan.high_percentile])
-    if high <= low:  # nearly all voxels are alike: what differs is all there is to see
-        low, high = float(channel.min()), float(channel.max())
+def normalise(channel: NDArray[np.float32], plan: Plan, number: int = 0) -> NDArray[np.float32]:
+    """Clip at the window of this channel, or at percentiles of the scan, and scale to [0, 1].
+
+    A constant image becomes zeros.
+    """
+    low, high = plan.window[number] or _percentiles(channel, plan)
     if high <= low:
         return np.zeros_like(channel)
     scaled: NDArray[np.float32] = (channel - np.float32(low)) / np.float32(high - low)
-    return scaled.clip(0, 1)
+    return scaled.clip(0, 1, out=scaled)
+
+
+def _percentiles(channel: NDArray[np.float32], plan: Plan) -> tuple[float, float]:
+    low, high = np.percentile(channel, [plan.low_percentile, plan.high_percentile])
+    if high <= low:  # nearly all voxels are alike: what differs is all there is to see
+        low, high = channel.min(), channel.max()
+    return float(low), float(high)
 
 
 def class_indices(label: NDArray[Any], plan: Plan, source: Path | str) -> NDArray[np.uint8]:
@@ -120,14 +129,14 @@ def _resample(volume: Tensor, shape: Shape) -> Tensor:
 
 def _largest(maps: Iterable[Tensor], shape: Shape) -> NDArray[np.uint8]:
     """Index of the largest of several maps, each resampled to `shape` in its turn."""
-    highest, winner = None, None
-    for index, one in enumerate(maps):
-        value = _resample(one, shape)
-        if highest is None or winner is None:
-            highest, winner = value, torch.zeros(shape, dtype=torch.uint8, device=value.device)
-            continue
-        winner[value > highest] = index
-        highest = torch.maximum(highest, value)
-    if winner is None:
+    rest = iter(maps)
+    first = next(rest, None)
+    if first is None:
         raise ValueError("there is no class to choose from")
+    highest = _resample(first, shape).clone()  # it is changed below, and may be the caller's
+    winner = torch.zeros(shape, dtype=torch.uint8, device=highest.device)
+    for index, one in enumerate(rest, start=1):
+        value = _resample(one, shape)
+        winner[value > highest] = index
+        torch.maximum(highest, value, out=highest)
     return winner.cpu().numpy()

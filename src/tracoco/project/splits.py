@@ -1,15 +1,18 @@
 """Which cases teach with a label, which without, which choose, which are kept for the end."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
 from tracoco.config import Settings, checked
-from tracoco.errors import UserError, raise_all
+from tracoco.errors import raise_all
 from tracoco.files import read_json, write_json
 from tracoco.project.cases import Case
 from tracoco.project.digest import digest
+from tracoco.project.groups import divided_groups
+
+PARTS = ("labelled", "unlabelled", "validation", "test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +23,17 @@ class Splits:
     unlabelled: tuple[str, ...]
     validation: tuple[str, ...]
     test: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    """Those of the unlabelled cases that have a label, left unread to see what fewer labels do."""
 
     def __post_init__(self) -> None:
         """Refuse a split that leaks, or that has nothing to learn from."""
-        raise_all(_problems(asdict(self)))
+        raise_all(_problems(self.parts, self.hidden))
+
+    @property
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The parts by name."""
+        return {part: getattr(self, part) for part in PARTS}
 
     @property
     def annotated(self) -> frozenset[str]:
@@ -37,33 +47,11 @@ class Splits:
 
     def hash(self) -> str:
         """Changes with the parts and with their order, since both decide the batches."""
-        return digest(asdict(self))
-
-
-def make_splits(cases: Sequence[Case], *, validation: int, test: int, seed: int) -> Splits:
-    """Draw validation and test cases from the labelled ones.
-
-    The order of the draw is that of a hash of seed and id: the same on every machine, for ever.
-    """
-    if min(validation, test) < 0:
-        raise UserError(f"{validation} validation and {test} test cases: neither can be negative")
-    labelled = [case.id for case in cases if case.label]
-    drawn = sorted(labelled, key=lambda id_: digest([seed, id_]))
-    if validation + test >= len(drawn):
-        raise UserError(
-            f"{validation} validation and {test} test cases leave none of the {len(drawn)} "
-            "labelled cases to learn from; ask for fewer, or label more"
-        )
-    return Splits(
-        labelled=tuple(sorted(drawn[validation + test :])),
-        unlabelled=tuple(sorted(case.id for case in cases if not case.label)),
-        validation=tuple(sorted(drawn[:validation])),
-        test=tuple(sorted(drawn[validation : validation + test])),
-    )
+        return digest(self.parts)
 
 
 def check_splits(splits: Splits, cases: Sequence[Case], source: str) -> None:
-    """Refuse a split that names unknown cases, or asks for labels that do not exist."""
+    """Refuse a split with unknown cases, labels that do not exist, or a group in two parts."""
     known = {case.id: case for case in cases}
     problems = [
         f"{source} lists case '{id_}', but cases.json has no such case; correct either"
@@ -75,12 +63,17 @@ def check_splits(splits: Splits, cases: Sequence[Case], source: str) -> None:
         for id_ in sorted(splits.annotated & known.keys())
         if known[id_].label is None
     ]
+    problems += [
+        f"{source}: {problem}. Move them together, or take one out"
+        for problem in divided_groups(splits.parts, cases)
+    ]
     raise_all(problems)
 
 
 def write_splits(path: Path, splits: Splits) -> None:
     """Write splits.json, which a person may edit."""
-    write_json(path, asdict(splits))
+    hidden = {"hidden": splits.hidden} if splits.hidden else {}
+    write_json(path, splits.parts | hidden)
 
 
 def read_splits(path: Path) -> Splits:
@@ -93,9 +86,10 @@ class _File(Settings):
     unlabelled: tuple[str, ...] = ()
     validation: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
-def _problems(parts: dict[str, tuple[str, ...]]) -> list[str]:
+def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[str]:
     problems = [] if parts["labelled"] else ["a split needs at least one labelled case"]
     for part, ids in parts.items():
         twice = sorted({id_ for id_ in ids if ids.count(id_) > 1})
@@ -107,6 +101,12 @@ def _problems(parts: dict[str, tuple[str, ...]]) -> list[str]:
             problems.append(
                 f"{one} and {other} cases overlap: {_quoted(shared)}. A split must keep them apart"
             )
+    seen = sorted(set(hidden) - set(parts["unlabelled"]))
+    if seen:
+        problems.append(
+            f"hidden cases are not among the unlabelled ones: {_quoted(seen)}. List them there, "
+            "or take them off 'hidden'"
+        )
     return problems
 
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.files import read_json
+from tracoco.project.case_files import array_file, facts_file
 from tracoco.project.digest import digest
 from tracoco.project.plan import Plan
-from tracoco.project.prepare import array_file, facts_file
 from tracoco.project.splits import Splits
 from tracoco.scans.scan import Shape
 

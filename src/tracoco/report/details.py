@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tracoco.report.run_record import RunRecord
@@ -34,7 +34,7 @@ def plan(run: RunRecord) -> Pairs:
 
 def splits(run: RunRecord) -> dict[str, list[str]]:
     """Ids of the cases of each part."""
-    return {part: list(ids) for part, ids in asdict(run.splits).items()}
+    return {part: list(ids) for part, ids in run.splits.parts.items()}
 
 
 def facts(run: RunRecord) -> Pairs:

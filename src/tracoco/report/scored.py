@@ -11,6 +11,7 @@ from tracoco.config import checked
 from tracoco.evaluation.scores import CaseScore, Protocol
 from tracoco.evaluation.summary import Summary
 from tracoco.files import read_json
+from tracoco.inference.notes import merged_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,10 @@ class ScoreSet:
 def read_scores(path: Path) -> ScoreSet:
     """Read a `scores.json` and the note that `predict` left beside it, if it did."""
     file = path / "scores.json" if path.is_dir() else path
-    note = file.with_name("predictions.json")
     return ScoreSet(
         file.absolute().parent,
         checked(ScoreFile, read_json(file), str(file)),
-        checked(PredictionNote, read_json(note) if note.exists() else {}, str(note)),
+        checked(PredictionNote, merged_note(file.parent), f"the note in {file.parent}"),
     )
 
 

@@ -43,7 +43,7 @@ def write_segmentation(
     `names` has the label values to write, without the background's; values that are not in it are
     background. A segment without a voxel is named in the object and has no frame.
     """
-    _need_highdicom()
+    need_highdicom()
     from highdicom.seg import Segmentation  # noqa: PLC0415  # an extra
 
     stack, images = _source(source)
@@ -70,7 +70,8 @@ def write_segmentation(
         segmentation.save_as(temporary)
 
 
-def _need_highdicom() -> None:
+def need_highdicom() -> None:
+    """Refuse to go on without the library that writes segmentations."""
     if find_spec("highdicom") is None:
         raise UserError("writing DICOM segmentations needs highdicom: pip install 'tracoco[dicom]'")
 

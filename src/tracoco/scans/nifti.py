@@ -52,7 +52,7 @@ def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
     """Write a canonical label map on the grid of the scan that it belongs to."""
     kind = smallest_type(label)
     voxels = to_grid(label, grid).astype(kind)
-    header = _header_on(grid)
+    header = header_on(grid)
     header.set_data_dtype(kind)
     header.set_data_shape(voxels.shape)
     with atomic_path(path) as temporary:
@@ -125,7 +125,7 @@ def _read(path: Path) -> Stored:
     return Stored(about, np.moveaxis(voxels, 3, 0), slope or 1.0, intercept or 0.0)
 
 
-def _header_on(grid: Grid) -> Header:
+def header_on(grid: Grid) -> Header:
     """A fresh header with the geometry of a grid and nothing else of the scan, e.g. no names."""
     if not grid.header:
         header: Header = nibabel.Nifti1Header()

@@ -70,7 +70,8 @@ class RunFolder:
     def watermark(self, checkpoint: str) -> str:
         """What must be said wherever results of `checkpoint` are shown; mostly nothing."""
         on_test = checkpoint == "best" and self.config().training.select_on == "test"
-        return CHOSEN_ON_TEST if on_test else ""
+        of_data = self.facts().get("watermark", "")
+        return "; ".join(mark for mark in (of_data, CHOSEN_ON_TEST if on_test else "") if mark)
 
     def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
         """Write what describes the run before its first step, or nothing at all."""

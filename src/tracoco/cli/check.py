@@ -1,0 +1,131 @@
+"""`tracoco check`: every problem of a data set in one table, and what it takes to go on."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from tracoco.cli.app import AsJson, app
+from tracoco.console import counted, print_json, print_table, progress_console
+from tracoco.report.wording import count
+
+if TYPE_CHECKING:
+    from tracoco.project.check.row import Row
+    from tracoco.project.plan import Plan
+
+SHOWN = 4
+"""Cases of one problem that the table names before it counts the rest; --json has all."""
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A project, or a folder of scans.")],
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; as many as suit if not given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for problems in a project, or in scans before `init`.
+
+    Ends with 0 if there are none, with 1 if there are warnings, with 2 if there are errors.
+
+    Example: tracoco check heart
+    """
+    from tracoco.project.check.check import check as check_material
+    from tracoco.project.check.material import gather
+    from tracoco.project.check.row import noted
+
+    material = gather(path)
+    with counted("checking", len(material.cases), progress_console()) as on_case:
+        checked = check_material(material, on_case, workers)
+    training: dict[str, Any] = {}
+    refused: list[Row] = []
+    if material.plan and checked.exit_code < 2:
+        with noted(refused, file=path / "plan.yaml"):
+            training = _training_needs(material.plan)
+    checked = replace(checked, rows=(*refused, *checked.rows))
+    result = checked.to_json()
+    needs = result["needs"] | training
+    if as_json:
+        print_json(result | {"needs": needs})
+        raise typer.Exit(checked.exit_code)
+    if checked.rows:
+        print_table(_table(checked.rows))
+    errors = sum(row.severity == "error" for row in checked.rows)
+    warnings = len(checked.rows) - errors
+    print(
+        f"{count(len(material.cases), 'case')}: {count(errors, 'error')}, "
+        f"{count(warnings, 'warning')}"
+    )
+    for line in _need_lines(needs):
+        print(line)
+    print(f"next: {_next(path, project=material.plan is not None, errors=errors)}")
+    raise typer.Exit(checked.exit_code)
+
+
+def _training_needs(plan: "Plan") -> dict[str, Any]:
+    """Of a training with the default settings, by a step on small crops."""
+    from tracoco.config import Config
+    from tracoco.experiment.step_cost import step_cost
+
+    config = Config()
+    cost = step_cost(config, plan)
+    return {
+        "training_memory_bytes": cost.memory_bytes,
+        "training_seconds": cost.seconds * config.training.steps,
+        "training_steps": config.training.steps,
+    }
+
+
+def _table(rows: Sequence["Row"]) -> Table:
+    """The same problem of many cases is one line."""
+    alike: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        alike[row.severity, row.problem, row.way_out].append(row)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("case", "file", "", "problem", "way out"):
+        table.add_column(heading, overflow="fold", vertical="top")
+    for (severity, problem, way_out), group in alike.items():
+        cases = ", ".join(row.case for row in group[:SHOWN])
+        more = f" and {len(group) - SHOWN} more" if len(group) > SHOWN else ""
+        file = group[0].file if len(group) == 1 else ""
+        cells = (cases + more, Path(file).name, severity, problem, way_out)
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _need_lines(needs: dict[str, Any]) -> list[str]:
+    from tracoco.project.check.needs import gigabytes
+
+    disk, free = gigabytes(needs["disk_bytes"]), gigabytes(needs["free_bytes"])
+    lines = [f"disk: the store takes {disk}, {free} are free"]
+    if needs["prepare_seconds"] is not None:
+        lines.append(
+            f"prepare: about {_duration(needs['prepare_seconds'])} and "
+            f"{gigabytes(needs['memory_bytes'])} a process, by preparing {needs['measured_on']}"
+        )
+    if "training_seconds" in needs:
+        lines.append(
+            f"train: about {_duration(needs['training_seconds'])} on this CPU and "
+            f"{gigabytes(needs['training_memory_bytes'])}, for {needs['training_steps']} steps "
+            "with the default settings, scaled up from one step on small crops"
+        )
+    return lines
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _next(path: Path, *, project: bool, errors: int) -> str:
+    if errors:
+        return f"mend the errors, then `tracoco check {path}` again"
+    return f"tracoco prepare {path}" if project else f"tracoco init {path} -o PROJECT"

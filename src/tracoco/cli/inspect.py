@@ -1,0 +1,116 @@
+"""`tracoco plan`: what was planned for a project, and why."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from tracoco.cli.app import AsJson, ProjectFolder, app
+from tracoco.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from tracoco.project.folder import Project
+    from tracoco.project.plan import Plan
+
+Memory = Annotated[
+    float | None,
+    typer.Option(min=0.1, help="What a training may take; the GPU's, or a quarter of the RAM."),
+]
+
+
+@app.command()
+def plan(
+    project: ProjectFolder,
+    explain: Annotated[bool, typer.Option("--explain", help="Say why each value is so.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Derive it anew; plan.yaml.bak.")] = False,
+    memory_gb: Memory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the plan of a project, or make it anew.
+
+    Example: tracoco plan heart --explain
+    """
+    from tracoco.project.folder import Project
+    from tracoco.project.redo import redo_plan
+
+    opened = Project(project)
+    result: dict[str, Any] = {}
+    if redo:
+        result["changes"] = [
+            {"name": name, "old": old, "new": new}
+            for name, old, new in redo_plan(opened, memory_gb)
+        ]
+    values = opened.load_plan()
+    result["plan"] = values.model_dump(mode="json")
+    if explain:
+        result |= _explanation(opened, memory_gb)
+    if as_json:
+        print_json(result)
+        return
+    if redo:
+        _print_changes(result["changes"], project)
+    if explain:
+        _print_explanation(result)
+    elif not redo:
+        print(opened.plan_file.read_text(encoding="utf-8"), end="")
+
+
+def _explanation(opened: "Project", memory_gb: float | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from tracoco.project.explain import explain_plan
+    from tracoco.project.fingerprint import read_fingerprint
+    from tracoco.project.memory_budget import machine_gb
+
+    fingerprint = read_fingerprint(opened.fingerprint_file)
+    budget = machine_gb() if memory_gb is None else memory_gb
+    explanation = explain_plan(opened.load_plan(), fingerprint, budget)
+    reasons = [asdict(reason) for reason in explanation.reasons]
+    return {
+        "reasons": [*reasons, *_networks(opened.load_plan(), budget)],
+        "warnings": list(explanation.warnings),
+    }
+
+
+def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
+    """Which networks can be trained on the planned crop; a run chooses one with network.name."""
+    from math import prod
+
+    from tracoco.networks import NETWORKS
+    from tracoco.project.memory_budget import KEPT_MAPS, passes, training_gb
+
+    rows = []
+    for name, facts in NETWORKS.items():
+        if values.dimensions not in facts.builders or name not in KEPT_MAPS:
+            continue
+        crop = values.crop[3 - values.dimensions :]
+        needed = training_gb(prod(crop), values.dimensions, name)
+        halves = all(length % facts.stride == 0 for length in crop)
+        able = "can be trained on this crop" if halves else f"needs multiples of {facts.stride}"
+        if halves and needed > budget:
+            able = f"needs more than {budget:.3g} GB on this crop"
+        numbers = f"{passes()} passes of a step: {needed:.2g} GB"
+        rows.append({"name": "network.name", "value": name, "why": able, "numbers": numbers})
+    return rows
+
+
+def _print_changes(changes: list[dict[str, Any]], project: Path) -> None:
+    if not changes:
+        print("the plan is as it was")
+        return
+    for change in changes:
+        print(f"{change['name']}: {json.dumps(change['old'])} -> {json.dumps(change['new'])}")
+    print(f"the plan before: {project / 'plan.yaml.bak'}")
+    print(f"next: tracoco prepare {project}")
+
+
+def _print_explanation(result: dict[str, Any]) -> None:
+    table = Table("value", "", "why", "from", box=SIMPLE_HEAD)
+    for reason in result["reasons"]:
+        table.add_row(*(reason[key] for key in ("name", "value", "why", "numbers")))
+    print_table(table)
+    for warning in result["warnings"]:
+        print(f"mind: {warning}")

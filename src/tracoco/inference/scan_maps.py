@@ -1,0 +1,114 @@
+"""What a prediction says of each voxel of a scan: its label, and maps of how sure that is."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tracoco.errors import UserError
+from tracoco.project.plan import Plan
+from tracoco.project.preprocess import raw_values
+from tracoco.scans.scan import Shape
+
+MAPS = ("probability", "disagreement", "entropy")
+"""Maps that can be had beside the label, in the order in which they are written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteMap:
+    """Values from 0 to `largest` in a byte each, so that they are off by 1/510 of it at most."""
+
+    levels: NDArray[np.uint8]
+    """[X, Y, Z], or one such volume for each class."""
+    largest: float
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The values that the levels stand for."""
+        return self.levels * np.float32(self.step)
+
+    @property
+    def step(self) -> float:
+        """The value of level 1."""
+        return self.largest / 255
+
+
+class ScanMaps:
+    """Label and maps of a whole scan in canonical axis order, filled some rows at a time.
+
+    Values come by class, one after the other, and each is used at once: the label is the running
+    winner, so the probabilities of all classes are never held together at the scan's size.
+    """
+
+    def __init__(self, shape: Shape, plan: Plan, wanted: Iterable[str] = ()) -> None:
+        self.plan = plan
+        self.label: NDArray[Any] = np.zeros(shape, raw_values(np.array(0), plan).dtype)
+        shapes = {"probability": (plan.classes, *shape)}
+        largest = {"entropy": math.log(plan.classes)}
+        self.maps = {
+            name: ByteMap(np.zeros(shapes.get(name, shape), np.uint8), largest.get(name, 1.0))
+            for name in wanted
+        }
+
+    def fill(self, axis: int, rows: slice, channels: Iterator[Tensor]) -> None:
+        """Take rows along a stored axis: a map for each class, and the disagreement if wanted."""
+        highest = next(channels)
+        winner = torch.zeros(highest.shape, dtype=torch.uint8, device=highest.device)
+        entropy = self._class(0, highest, None, axis, rows)
+        for index in range(1, self.plan.classes):
+            value = next(channels)
+            winner[value > highest] = index
+            highest = torch.maximum(highest, value)
+            entropy = self._class(index, value, entropy, axis, rows)
+        self._part(self.label, axis, rows)[...] = raw_values(winner.cpu().numpy(), self.plan)
+        if entropy is not None:
+            self._store("entropy", entropy, axis, rows)
+        if "disagreement" in self.maps:
+            self._store("disagreement", next(channels), axis, rows)
+
+    def _class(
+        self, index: int, value: Tensor, entropy: Tensor | None, axis: int, rows: slice
+    ) -> Tensor | None:
+        """Keep what is wanted of a class; the entropy with its share added comes back."""
+        if "probability" in self.maps:
+            self._store("probability", value, axis, rows, index)
+        if "entropy" not in self.maps:
+            return None
+        share: Tensor = -torch.special.xlogy(value, value)
+        return share if entropy is None else entropy + share
+
+    def _store(
+        self, name: str, value: Tensor, axis: int, rows: slice, index: int | None = None
+    ) -> None:
+        found = self.maps[name]
+        levels = found.levels if index is None else found.levels[index]
+        scaled = (value / found.step).round().clamp(0, 255)
+        self._part(levels, axis, rows)[...] = scaled.to(torch.uint8).cpu().numpy()
+
+    def _part(self, array: NDArray[Any], axis: int, rows: slice) -> NDArray[Any]:
+        """Some rows of an array along a stored axis, to be written to."""
+        place = [slice(None)] * 3
+        place[axis] = rows
+        part: NDArray[Any] = array.transpose(self.plan.stored_axes)[tuple(place)]
+        return part
+
+
+def disagreement(first: Tensor, second: Tensor) -> Tensor:
+    """Half the sum over classes of |p - q|, [B, 1, ...]: 0 if alike, 1 if no class is shared."""
+    return (first - second).abs().sum(dim=1, keepdim=True) / 2
+
+
+def wanted_maps(text: str) -> tuple[str, ...]:
+    """The maps of a list like `label,probability`; the label is made anyway."""
+    names = {name.strip() for name in text.split(",")} - {"label"}
+    unknown = sorted(names - set(MAPS))
+    if unknown:
+        raise UserError(
+            f"--save {text}: '{unknown[0]}' is unknown; choose from label, {', '.join(MAPS)}"
+        )
+    return tuple(name for name in MAPS if name in names)

@@ -1,0 +1,119 @@
+"""From the fingerprint to single values of a plan; each rule is one function."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.intensities import Intensities
+from tracoco.project.look import CaseFacts
+from tracoco.scans.scan import Shape, Spacing
+
+Axis = Literal[0, 1, 2]
+Window = tuple[float, float]
+
+AXES: tuple[Axis, Axis, Axis] = (0, 1, 2)
+ANISOTROPIC = 3
+"""An axis is thick if its voxels are so many times longer than others, and so many times fewer."""
+FINE_SLICES = 10
+"""Percentile of the spacing along a thick axis that scans are brought to."""
+AIR = -500
+"""Hounsfield units: air is -1000, and no other kind of scan goes so low."""
+
+
+def median_of(rows: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Median of each of three columns."""
+    a, b, c = (float(value) for value in np.median(np.array(rows, dtype=float), axis=0))
+    return (a, b, c)
+
+
+def with_spacing(cases: Sequence[CaseFacts]) -> list[CaseFacts]:
+    """The scans that state their spacing; all of them if none does."""
+    return [case for case in cases if case.placed] or list(cases)
+
+
+def choose_spacing(cases: Sequence[CaseFacts], dimensions: int) -> Spacing:
+    """The median, or a finer one along a thick axis; by canonical axes.
+
+    Slices are few along a thick axis, and the median would leave out some of every other scan.
+    They are interpolated instead, though never finer than the other axes. In 2D slices stay as
+    they are.
+    """
+    spacings = [case.spacing_mm for case in with_spacing(cases)]
+    median = median_of(spacings)
+    thick = thick_axis(cases)
+    if thick is None or dimensions == 2:
+        return median
+    fine = float(np.percentile([spacing[thick] for spacing in spacings], FINE_SLICES))
+    fine = max(fine, *(median[axis] for axis in AXES if axis != thick))
+    x, y, z = (fine if axis == thick else median[axis] for axis in AXES)
+    return (x, y, z)
+
+
+def thick_axis(cases: Sequence[CaseFacts]) -> Axis | None:
+    """The axis along which voxels are few and long, if there is one."""
+    known = with_spacing(cases)
+    spacing = median_of([case.spacing_mm for case in known])
+    shape = median_of([case.shape for case in known])
+    thick = max(AXES, key=lambda axis: spacing[axis])
+    others = [axis for axis in AXES if axis != thick]
+    long = spacing[thick] > ANISOTROPIC * max(spacing[axis] for axis in others)
+    few = ANISOTROPIC * shape[thick] < min(shape[axis] for axis in others)
+    return thick if long and few else None
+
+
+def choose_slice_axis(cases: Sequence[CaseFacts]) -> Axis:
+    """The axis of the longest voxels; of equal ones that with the fewest, then the last.
+
+    Without spacing all are equal: slices are then fewer than the rows and columns of one.
+    """
+    spacing = median_of([case.spacing_mm for case in with_spacing(cases)])
+    shape = median_of([case.shape for case in cases])
+    return max(AXES, key=lambda axis: (round(spacing[axis], 3), -shape[axis], axis))
+
+
+def slices_first(axis: int) -> Shape:
+    """The canonical axis of each stored axis of a 2D project."""
+    second, third = (other for other in AXES if other != axis)
+    return (axis, second, third)
+
+
+def resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Spacing) -> Shape:
+    """Voxels along each stored axis once a voxel has the target's sides."""
+    a, b, c = (
+        max(1, round(shape[axis] * spacing_mm[axis] / side))
+        for axis, side in zip(axes, target, strict=True)
+    )
+    return (a, b, c)
+
+
+def choose_windows(fingerprint: Fingerprint) -> tuple[Window | None, ...]:
+    """For each channel the foreground's percentiles if it is a CT, else none.
+
+    The numbers of a CT mean the same in every scan, those of other scans do not.
+    """
+    channels = range(fingerprint.cases[0].channels)
+    if not fingerprint.foreground:
+        return tuple(None for _ in channels)
+    foreground = fingerprint.foreground
+    return tuple(
+        (foreground[channel].low, foreground[channel].high)
+        if is_ct(fingerprint.cases, channel) and foreground[channel].low < foreground[channel].high
+        else None
+        for channel in channels
+    )
+
+
+def is_ct(cases: Sequence[CaseFacts], channel: int) -> bool:
+    """Whether a channel looks like Hounsfield units in most scans."""
+    return 2 * looking_like_ct(cases, channel) > len(cases)
+
+
+def looking_like_ct(cases: Sequence[CaseFacts], channel: int) -> int:
+    """How many scans have whole numbers in this channel, some of them as low as air."""
+    return sum(_hounsfield(case.intensities[channel]) for case in cases if case.intensities)
+
+
+def _hounsfield(values: Intensities) -> bool:
+    return values.integers and values.lowest <= AIR

@@ -1,0 +1,110 @@
+"""How people keep their scans: the ways that are understood, the most telling one first."""
+
+import difflib
+from dataclasses import replace
+from pathlib import Path
+
+from tracoco.config import did_you_mean
+from tracoco.errors import UserError
+from tracoco.project.layouts import (
+    beside_labels,
+    case_folders,
+    community,
+    images_labels,
+    nnunet,
+    table,
+)
+from tracoco.project.layouts.found import Found, Layout
+from tracoco.project.layouts.pairing import contents
+
+__all__ = ["LAYOUTS", "Found", "Layout", "find_cases"]
+
+LAYOUTS = (
+    Layout(
+        "csv", "a .csv file with columns image, label, group, split", table.recognises, table.find
+    ),
+    Layout("nnunet", "imagesTr, labelsTr and dataset.json", nnunet.recognises, nnunet.find),
+    Layout(
+        "images-labels",
+        "images/ and labels/ with the same names in both",
+        images_labels.recognises,
+        images_labels.find,
+        takes_labels=True,
+    ),
+    Layout(
+        "community-h5",
+        "ID/mri_norm2.h5, data/*.h5 or *.h5, perhaps with train.list",
+        community.recognises,
+        community.find,
+    ),
+    Layout(
+        "beside-labels",
+        "scans or DICOM series beside labels/",
+        beside_labels.recognises,
+        beside_labels.find,
+        takes_labels=True,
+    ),
+    Layout(
+        "case-folders",
+        "a folder a case, its label called *seg*, *label*, *mask* or *gt*",
+        case_folders.recognises,
+        case_folders.find,
+    ),
+)
+
+
+def find_cases(data: Path, labels: Path | None = None, layout: str | None = None) -> Found:
+    """The cases of a data set, by the layout named or the first that fits.
+
+    Args:
+        data: a folder, or a CSV file.
+        labels: a folder of labels in place of the usual one.
+        layout: the name of a layout, to leave nothing to be recognised.
+    """
+    if not data.exists():
+        raise UserError(f"{data} does not exist; give a folder of scans, or a CSV that lists them")
+    row = _chosen(data, labels, layout)
+    if labels and not row.takes_labels:
+        raise UserError(
+            f"--labels: {data} has the layout '{row.name}', which says where its labels are; "
+            "leave it out, or force another with --layout"
+        )
+    return replace(row.find(data, labels), layout=row.name)
+
+
+def _chosen(data: Path, labels: Path | None, name: str | None) -> Layout:
+    rows = {row.name: row for row in LAYOUTS}
+    if name is not None and name not in rows:
+        raise UserError(f"there is no layout '{name}'; {did_you_mean(name, rows)}")
+    fitting = [row for row in LAYOUTS if _recognised(row, data)]
+    if name is None:
+        taking = [row for row in fitting if row.takes_labels] if labels else []
+        if not fitting:
+            raise _unknown(data)
+        return (taking or fitting)[0]
+    if rows[name] not in fitting and not (labels and rows[name].takes_labels and data.is_dir()):
+        others = f"it looks like {' or '.join(row.name for row in fitting)}" if fitting else ""
+        raise UserError(
+            f"{data} is not laid out as '{name}' ({rows[name].about}): it holds {_inside(data)}; "
+            f"{others or 'it looks like no other layout either'}"
+        )
+    return rows[name]
+
+
+def _recognised(row: Layout, data: Path) -> bool:
+    return row.recognises(data) if data.is_dir() == (row.name != "csv") else False
+
+
+def _inside(data: Path) -> str:
+    return contents(data) if data.is_dir() else "no folders, since it is a file"
+
+
+def _unknown(data: Path) -> UserError:
+    known = "\n".join(f"  {row.name:15} {row.about}" for row in LAYOUTS)
+    folders = (*images_labels.IMAGE_FOLDERS, *images_labels.LABEL_FOLDERS)
+    names = [entry.name for entry in data.iterdir()] if data.is_dir() else []
+    near = [(name, close) for name in names for close in difflib.get_close_matches(name, folders)]
+    hint = f" Is {near[0][0]}/ meant to be {near[0][1]}/?" if near else ""
+    return UserError(
+        f"{data} is laid out in no known way: it holds {_inside(data)}.{hint} Known are\n{known}"
+    )

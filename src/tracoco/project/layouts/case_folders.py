@@ -1,0 +1,123 @@
+"""One folder a case: images and their label side by side, told apart by their names."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tracoco.errors import UserError, raise_all
+from tracoco.project.cases import Case, unsafe_ids
+from tracoco.project.layouts.found import Found
+from tracoco.project.layouts.label_names import is_all_times, is_label, names_image
+from tracoco.project.layouts.pairing import label_inside
+from tracoco.project.problems import collected
+from tracoco.scans.reader import SUFFIXES, is_scan, scan_stem, scans_in
+
+DEEPEST = 3
+Folders = Mapping[Path, Sequence[Path]]
+
+
+def recognises(data: Path) -> bool:
+    """Whether the folder, or one somewhat below, holds a scan."""
+    return next(_with_files(data, DEEPEST), None) is not None
+
+
+def find(data: Path, _: Path | None) -> Found:
+    """A case a folder, its images as channels; or a case an image, where labels name theirs."""
+    folders = {folder: scans_in(folder) for folder in _with_files(data.absolute(), DEEPEST)}
+    folders |= {series: [series] for series in _series_beside(folders, data.absolute())}
+    apart = any(_named(scan, scans) for scans in folders.values() for scan in scans)
+    problems: list[str] = []
+    cases: list[Case] = []
+    for folder, scans in folders.items():
+        with collected(problems):
+            if apart:
+                cases += _cases_of(folder, scans, is_root=folder == data.absolute())
+            else:
+                cases.append(_one_case(folder, scans))
+    counts = Counter(case.id for case in cases)
+    problems += [f"case '{id_}' is there {n} times; rename" for id_, n in counts.items() if n > 1]
+    problems += unsafe_ids(counts)
+    notes = _times_note(folders) if apart else _channels_note(cases, problems)
+    raise_all(problems)
+    if len({case.group for case in cases}) == len(cases):  # groups of one tell nothing
+        cases = [replace(case, group=None) for case in cases]
+    return Found(tuple(sorted(cases, key=lambda case: case.id)), notes=tuple(notes))
+
+
+def _with_files(folder: Path, depth: int) -> Iterator[Path]:
+    """The folders that hold scans as files, by names alone; a case folder has none below it."""
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    if any(entry.name.lower().endswith(SUFFIXES) and entry.is_file() for entry in entries):
+        yield folder
+    elif depth:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _with_files(entry, depth - 1)
+
+
+def _series_beside(folders: Folders, data: Path) -> Iterator[Path]:
+    """Series without a label, beside the folders of other cases, nowhere outside of `data`."""
+    for parent in sorted({folder.parent for folder in folders if folder != data}):
+        for entry in sorted(parent.iterdir()):
+            below = any(folder.is_relative_to(entry) for folder in folders)
+            if entry.is_dir() and not below and is_scan(entry):
+                yield entry
+
+
+def _one_case(folder: Path, scans: Sequence[Path]) -> Case:
+    images, label = _apart(folder, scans)
+    return Case(folder.name, tuple(images), label or label_inside(images))
+
+
+def _apart(folder: Path, scans: Sequence[Path]) -> tuple[list[Path], Path | None]:
+    labels = [scan for scan in scans if is_label(scan)]
+    images = [scan for scan in scans if scan not in labels]
+    if len(labels) > 1:
+        names = ", ".join(label.name for label in labels)
+        raise UserError(f"{folder} has several labels: {names}; keep one, or name it in a CSV")
+    if not images:
+        raise UserError(f"{folder} has the label {labels[0].name} but no image; add it")
+    return images, labels[0] if labels else None
+
+
+def _cases_of(folder: Path, scans: Sequence[Path], *, is_root: bool) -> list[Case]:
+    """A case an image; those of one folder are one group."""
+    images = [scan for scan in scans if not is_label(scan) and not is_all_times(scan)]
+    cases = []
+    for image in images:
+        label = next((scan for scan in scans if names_image(scan, image)), label_inside([image]))
+        stem = scan_stem(image)
+        if not is_root and folder.name not in stem:
+            stem = folder.name if len(images) == 1 else f"{folder.name}-{stem}"
+        cases.append(Case(stem, (image,), label, None if is_root else folder.name))
+    return cases
+
+
+def _named(label: Path, scans: Sequence[Path]) -> bool:
+    return any(names_image(label, image) for image in scans)
+
+
+def _times_note(folders: Folders) -> list[str]:
+    passed = sum(is_all_times(scan) for scans in folders.values() for scan in scans)
+    return [f"{passed} files that end in _4d are passed over: all times of a scan"] * bool(passed)
+
+
+def _channels_note(cases: Sequence[Case], problems: list[str]) -> list[str]:
+    """Which images are the channels; a case with others than most have is a problem."""
+    if all(len(case.images) == 1 for case in cases):
+        return []
+    names = {case.id: tuple(_channel(case.id, image) for image in case.images) for case in cases}
+    usual = Counter(names.values()).most_common(1)[0][0]
+    problems += [
+        f"case '{id_}' has the images {', '.join(found)}; most cases have {', '.join(usual)}. "
+        "Give all the same, or take it out"
+        for id_, found in names.items()
+        if found != usual
+    ]
+    return [f"channels, in this order: {', '.join(usual)}"]
+
+
+def _channel(id_: str, image: Path) -> str:
+    stem = scan_stem(image)
+    return stem.removeprefix(id_).strip("_.- ") or stem

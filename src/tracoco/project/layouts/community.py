@@ -1,0 +1,59 @@
+"""HDF5 files as the field passes them on, image and label in one, with lists beside them.
+
+UA-MT's Left Atrium (`ID/mri_norm2.h5`), SSL4MIS's ACDC and BraTS (`data/*.h5`, and slices of ACDC
+in `data/slices`), MC-Net's Pancreas (`image*_norm.h5`).
+"""
+
+import re
+from pathlib import Path
+
+from tracoco.errors import raise_all
+from tracoco.project.cases import Case, unsafe_ids
+from tracoco.project.layouts.case_lists import listed_parts, read_lists
+from tracoco.project.layouts.found import Found
+from tracoco.project.layouts.pairing import label_inside
+from tracoco.project.problems import collected
+from tracoco.scans.reader import scan_stem
+
+PLACES = ("*/mri_norm2.h5", "data/*.h5", "*.h5", "data/slices/*.h5")
+"""Volumes before slices: a volume is what a result is wanted for."""
+ENDING = re.compile(r"(_mri_norm2|_norm)$")
+FRAME = re.compile(r"(patient\d+)_frame\d+")
+"""ACDC has two scans a patient."""
+
+
+def recognises(data: Path) -> bool:
+    """Whether there are HDF5 files where one of the layouts has them."""
+    return any(next(data.glob(place), None) for place in PLACES)
+
+
+def find(data: Path, _: Path | None) -> Found:
+    """One case a file; lists decide the parts and which cases count at all."""
+    files = _files(data)
+    problems: list[str] = []
+    cases = []
+    for id_, file in sorted(files.items()):
+        with collected(problems):
+            frame = FRAME.match(id_)
+            cases.append(Case(id_, (file,), label_inside([file]), frame[1] if frame else None))
+    raise_all([*problems, *unsafe_ids(files)])
+    beside = (data, next(iter(files.values())).parent, data.absolute().parent)
+    lists = read_lists(beside, cases)
+    if not lists:
+        return Found(tuple(cases), notes=("there is no list of cases beside the data",))
+    splits, notes = listed_parts(lists, cases)
+    listed = tuple(case for case in cases if case.id in splits.ids)
+    if len(listed) < len(cases):
+        notes.append(f"{len(cases) - len(listed)} cases are in no list and left out")
+    return Found(listed, splits=splits, notes=tuple(notes))
+
+
+def _files(data: Path) -> dict[str, Path]:
+    for place in PLACES:
+        files = [file.absolute() for file in data.glob(place) if not file.name.startswith(".")]
+        if files:
+            break
+    in_folders = place.startswith("*/")
+    return {
+        file.parent.name if in_folders else ENDING.sub("", scan_stem(file)): file for file in files
+    }

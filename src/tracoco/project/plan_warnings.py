@@ -1,0 +1,54 @@
+"""What a plan cannot do for want of room, memory or spacing."""
+
+from collections.abc import Iterator
+from math import prod
+
+from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.memory_budget import training_gb
+from tracoco.project.plan import Plan
+
+
+def plan_warnings(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> list[str]:
+    """What a person should know before a training starts."""
+    return [
+        *_unknown_spacing(fingerprint),
+        *_room(plan, fingerprint),
+        *_memory(plan, memory_gb),
+    ]
+
+
+def _unknown_spacing(fingerprint: Fingerprint) -> Iterator[str]:
+    unknown = sum(not case.placed for case in fingerprint.cases)
+    if unknown:
+        yield (
+            f"{unknown} of {len(fingerprint.cases)} scans do not state their spacing: 1 mm is "
+            "assumed for them, so their distances are in voxels"
+        )
+
+
+def _room(plan: Plan, fingerprint: Fingerprint) -> Iterator[str]:
+    """Translation consistency needs scans that are larger than a crop, at least along one axis."""
+    shapes = [plan.stored_shape(case.shape, case.spacing_mm) for case in fingerprint.cases]
+    axes = range(3 - plan.dimensions, 3)
+    for axis in axes:
+        without = sum(shape[axis] <= plan.crop[axis] for shape in shapes)
+        if without:
+            yield (
+                f"no room to translate along axis {axis} in {without} of {len(shapes)} scans: the "
+                f"crop has {plan.crop[axis]} voxels there"
+            )
+    still = sum(all(shape[axis] <= plan.crop[axis] for axis in axes) for shape in shapes)
+    if still:
+        yield (
+            f"{still} of {len(shapes)} scans are no larger than a crop: translation consistency "
+            "teaches nothing on them; make crop smaller in plan.yaml"
+        )
+
+
+def _memory(plan: Plan, memory_gb: float) -> Iterator[str]:
+    needed = training_gb(prod(plan.crop), plan.dimensions)
+    if needed > memory_gb:
+        yield (
+            f"a training takes about {needed:.2g} GB, more than {memory_gb:.3g} GB; make crop "
+            "smaller in plan.yaml, or data.labelled_batch and data.unlabelled_batch"
+        )

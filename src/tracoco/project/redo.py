@@ -1,0 +1,36 @@
+"""A plan made anew from what is known of the data; the old one is kept beside it."""
+
+from pathlib import Path
+from typing import Any
+
+from tracoco.files import write_text
+from tracoco.project.fingerprint import read_fingerprint
+from tracoco.project.folder import Project
+from tracoco.project.plan import Plan, make_plan, write_plan
+
+Change = tuple[str, Any, Any]
+"""A setting, its old value, its new one."""
+
+
+def redo_plan(project: Project, memory_gb: float | None = None) -> list[Change]:
+    """Derive all values again and say which ones changed.
+
+    What the data does not tell stays: 2D or 3D, and the classes with their names.
+    """
+    old = project.load_plan()
+    kept = {"label_values": old.label_values, "class_names": old.class_names}
+    fingerprint = read_fingerprint(project.fingerprint_file)
+    new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb)
+    write_text(backup_file(project), project.plan_file.read_text(encoding="utf-8"))
+    write_plan(project.plan_file, new)
+    return _changes(old, new)
+
+
+def backup_file(project: Project) -> Path:
+    """Where the plan before the last one is."""
+    return project.plan_file.with_name(f"{project.plan_file.name}.bak")
+
+
+def _changes(old: Plan, new: Plan) -> list[Change]:
+    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
+    return [(name, before[name], after[name]) for name in before if before[name] != after[name]]

@@ -1,0 +1,67 @@
+"""The files that a case comes from: known by their content, and at a glance by size and time."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tracoco.errors import UserError
+from tracoco.files import content_hash
+from tracoco.project.cases import Case
+from tracoco.project.digest import digest
+
+DETACHED = {".hdr", ".img", ".mhd", ".nhdr"}
+"""Headers whose voxels lie in a file beside them, under the same stem."""
+
+
+def source_hashes(case: Case) -> dict[str, Any]:
+    """Content of the files that a prepared case comes from."""
+    return _of_each(case, _content)
+
+
+def source_stamps(case: Case) -> dict[str, Any]:
+    """Size, time and place on the disk of the same files: cheap, and it changes with them."""
+    return _of_each(case, _stamp)
+
+
+def source_bytes(case: Case) -> int:
+    """Size of all files together; 0 for those that are gone."""
+    paths = {*case.images, case.label} - {None}
+    files = [file for path in paths if path and path.exists() for file in _files(path)]
+    return sum(file.stat().st_size for file in files)
+
+
+def _of_each(case: Case, know: Callable[[Path], str]) -> dict[str, Any]:
+    images = [_readable(know, path) for path in case.images]
+    return {"images": images, "label": _readable(know, case.label) if case.label else None}
+
+
+def _readable(know: Callable[[Path], str], path: Path) -> str:
+    try:
+        return know(path)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); restore it, or make the project anew"
+        ) from error
+
+
+def _content(path: Path) -> str:
+    files = _files(path)
+    if files == [path]:
+        return content_hash(path)
+    return digest([[file.name, content_hash(file)] for file in files])
+
+
+def _stamp(path: Path) -> str:
+    facts = [(file.name, file.stat()) for file in _files(path)]
+    # The inode too: two files that were exchanged keep their times, and often have one size.
+    return digest([[name, at.st_size, at.st_mtime_ns, at.st_ino] for name, at in facts])
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself; with it its other half; or all files of a series."""
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.is_file())
+    if path.suffix.lower() in DETACHED:
+        beside = (file for file in path.parent.iterdir() if file.is_file())
+        return sorted({path, *(file for file in beside if file.name.startswith(f"{path.stem}."))})
+    return [path]

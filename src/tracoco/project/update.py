@@ -1,0 +1,127 @@
+"""More scans or labels for a project that exists; who was kept away stays away."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tracoco.errors import UserError, raise_all
+from tracoco.project.cases import Case
+from tracoco.project.duplicates import check_duplicates
+from tracoco.project.fingerprint import Fingerprint, take_fingerprint
+from tracoco.project.folder import OnCase, Project, write_project
+from tracoco.project.groups import with_groups
+from tracoco.project.layouts import Found
+from tracoco.project.plan import Plan
+from tracoco.project.proposal import Proposal
+from tracoco.project.splits import PARTS, Splits, check_splits
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The project as it will be, and how it differs from what it is."""
+
+    proposal: Proposal
+    added: tuple[str, ...]
+    newly_labelled: tuple[str, ...]
+
+    @property
+    def unchanged(self) -> int:
+        """How many cases stay as they are."""
+        return len(self.proposal.cases) - len(self.added) - len(self.newly_labelled)
+
+    def change(self, id_: str) -> str:
+        """What happens to a case, in words."""
+        if id_ in self.added:
+            return "added"
+        return "newly labelled" if id_ in self.newly_labelled else "unchanged"
+
+
+def propose_update(project: Project, found: Found) -> Update:
+    """Compare what was found with what the project knows; nothing is written."""
+    known = {case.id: case for case in project.load_cases()}
+    splits, origin = project.load_splits(), project.load_origin()
+    cases = {case.id: case for case in with_groups(found.cases, origin.group_pattern)}
+    raise_all(_removed(known, cases))
+    for id_, case in known.items():
+        cases[id_] = replace(cases[id_], group=case.group or cases[id_].group)
+    wanted = _part_of(found.splits) if found.splits else {}
+    labelled = {id_ for id_, case in known.items() if cases[id_].label and not case.label}
+    labelled &= {id_ for id_ in splits.unlabelled if wanted.get(id_, "labelled") == "labelled"}
+    order = wanted or cases  # lists beside the data have an order of their own
+    added = tuple(id_ for id_ in order if id_ not in known)
+    newly = tuple(id_ for id_ in order if id_ in labelled)
+    changed = _with_cases(splits, known, [cases[id_] for id_ in (*newly, *added)], wanted)
+    merged = tuple(sorted(cases.values(), key=lambda case: case.id))
+    check_splits(changed, merged, "the split")
+    notes = (*found.notes, *_kept_apart(changed, wanted), *check_duplicates(merged, changed))
+    return Update(Proposal(merged, changed, replace(origin, notes=notes)), added, newly)
+
+
+def apply_update(
+    project: Project, update: Update, *, workers: int | None = 1, on_case: OnCase | None = None
+) -> None:
+    """Look at all scans, then replace the project's files; the plan stays as it was edited."""
+    proposal, plan = update.proposal, project.load_plan()
+    fingerprint = take_fingerprint(
+        proposal.cases, proposal.splits, on_case=on_case, workers=workers
+    )
+    _check_plan(plan, fingerprint, project)
+    write_project(project, proposal, fingerprint)
+
+
+def _removed(known: Mapping[str, Case], found: Mapping[str, Case]) -> list[str]:
+    problems = []
+    for id_, case in known.items():
+        if id_ not in found:
+            problems.append(f"case '{id_}' is gone: {case.images[0]} was its image")
+        elif case.label and not found[id_].label:
+            problems.append(f"case '{id_}' has lost its label, which was {case.label}")
+    way_out = "Restore what is missing, or make a new project without it"
+    return [f"{problem}. {way_out}" for problem in problems]
+
+
+def _with_cases(
+    splits: Splits, known: Mapping[str, Case], new: Sequence[Case], wanted: Mapping[str, str]
+) -> Splits:
+    """The split with new cases behind the others: where the data says, else with their group."""
+    part_of_group = {
+        known[id_].group: part for part in ("validation", "test") for id_ in splits.parts[part]
+    }
+    parts = {part: list(ids) for part, ids in splits.parts.items()}
+    for case in new:
+        part = "labelled" if case.label else "unlabelled"
+        if case.id in parts["unlabelled"]:
+            parts["unlabelled"].remove(case.id)
+        elif case.label and case.group:
+            part = part_of_group.get(case.group, part)
+        parts[wanted.get(case.id, part)].append(case.id)
+    return Splits(**{part: tuple(parts[part]) for part in PARTS}, hidden=splits.hidden)
+
+
+def _kept_apart(splits: Splits, wanted: Mapping[str, str]) -> list[str]:
+    """Where the data says otherwise than the project, which does not move its cases."""
+    return [
+        f"the data names case '{id_}' for {wanted[id_]}; the project keeps it in {part}"
+        for id_, part in _part_of(splits).items()
+        if wanted.get(id_, part) != part and id_ not in splits.hidden
+    ]
+
+
+def _part_of(splits: Splits) -> dict[str, str]:
+    return {id_: part for part, ids in splits.parts.items() for id_ in ids}
+
+
+def _check_plan(plan: Plan, fingerprint: Fingerprint, project: Project) -> None:
+    """Refuse labels and channels that the plan does not know: it may be older than they are."""
+    values = sorted({fact.value for fact in fingerprint.labels} - set(plan.label_values))
+    if values:
+        raise UserError(
+            f"the labels have the new values {', '.join(map(str, values))}, which "
+            f"{project.plan_file} does not list; add them to its label_values and class_names, "
+            "or correct the labels. Nothing was changed"
+        )
+    channels = fingerprint.cases[0].channels
+    if channels != plan.channels:
+        raise UserError(
+            f"the scans have {channels} channels, {project.plan_file} has {plan.channels}; "
+            "give scans like those of the project. Nothing was changed"
+        )

@@ -1,0 +1,101 @@
+"""Which scans a file, a folder or a project stands for, and where their labels go."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import write_scan
+from scans.dicom_samples import write_series
+
+from tracoco.errors import UserError
+from tracoco.inference.sources import parse_shard, planned_predictions, shard_of
+
+
+def touch(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+def names(source: Path, channels: int = 1) -> dict[str, list[str]]:
+    planned = planned_predictions(source, source.parent / "out", channels)
+    assert all(case.prediction.name == f"{case.case}.nii.gz" for case in planned)
+    return {case.case: [image.name for image in case.images] for case in planned}
+
+
+def test_what_goes_where(tmp_path: Path) -> None:
+    images = touch(tmp_path / "images", "b.nii.gz", "a.nii", "c.mha", "notes.txt", "._d.nii.gz")
+    assert names(images) == {"a": ["a.nii"], "b": ["b.nii.gz"], "c": ["c.mha"]}
+    single = planned_predictions(images / "a.nii", tmp_path / "x.nrrd")
+    assert (single[0].case, single[0].prediction) == ("x", tmp_path / "x.nrrd")
+    folder = planned_predictions(images / "c.mha", tmp_path / "out")
+    assert folder[0].prediction == tmp_path / "out" / "c.nii.gz"
+
+
+@pytest.mark.parametrize("content", [[], ["a.nii", "a.nii.gz"]])
+def test_a_folder_without_scans_or_with_two_of_a_name_is_refused(
+    tmp_path: Path, content: list[str]
+) -> None:
+    with pytest.raises(UserError, match="holds"):
+        planned_predictions(touch(tmp_path / "in", *content), tmp_path / "out")
+    with pytest.raises(UserError, match="does not exist"):
+        planned_predictions(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_a_format_that_is_not_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    source = touch(tmp_path / "in", "a.nii", "b.nii")
+    with pytest.raises(UserError, match=r"out\.mgz: labels are written as \.nii\.gz"):
+        planned_predictions(source / "a.nii", tmp_path / "out.mgz")
+    with pytest.raises(UserError, match=r"is a folder, and x\.nii\.gz the name of one file"):
+        planned_predictions(source, tmp_path / "x.nii.gz")
+
+
+def test_a_dicom_series_is_one_scan_and_a_folder_of_series_are_several(tmp_path: Path) -> None:
+    series = write_series(tmp_path / "patients" / "one")
+    write_series(tmp_path / "patients" / "two" / "deeper")
+    assert names(series) == {"one": ["one"]}
+    with zipfile.ZipFile(tmp_path / "patients" / "three.zip", "w") as archive:
+        for file in series.iterdir():
+            archive.write(file, file.name)
+    write_scan(tmp_path / "patients" / "four.nii.gz", np.zeros((2, 2, 2), np.float32))
+    found = names(tmp_path / "patients")
+    assert found == {
+        "one": ["one"],
+        "two": ["two"],
+        "three": ["three.zip"],
+        "four": ["four.nii.gz"],
+    }
+    assert names(tmp_path / "patients" / "three.zip") == {"three": ["three.zip"]}
+
+
+def test_channel_files_are_one_scan_where_their_numbers_are_those_of_the_channels(
+    tmp_path: Path,
+) -> None:
+    pairs = touch(tmp_path / "pairs", *(f"{c}_{n:04d}.nii" for c in "ab" for n in (1, 0)))
+    both = {"a": ["a_0000.nii", "a_0001.nii"], "b": ["b_0000.nii", "b_0001.nii"]}
+    assert names(pairs, channels=2) == both
+    # With one channel these are four scans whose names happen to end in digits.
+    assert list(names(pairs, channels=1)) == ["a_0000", "a_0001", "b_0000", "b_0001"]
+    assert list(names(pairs, channels=3)) == ["a_0000", "a_0001", "b_0000", "b_0001"]
+    alone = touch(tmp_path / "alone", "a_0000.nii", "b_0001.nii")
+    assert names(alone) == {"a": ["a_0000.nii"], "b_0001": ["b_0001.nii"]}
+    taken = touch(tmp_path / "taken", "a_0000.nii", "a.nii")
+    assert list(names(taken)) == ["a", "a_0000"]
+
+
+def test_shards_have_every_case_once(tmp_path: Path) -> None:
+    source = touch(tmp_path / "in", *(f"{index}.nii" for index in range(7)))
+    cases = planned_predictions(source, tmp_path / "out")
+    parts = [shard_of(cases, (part, 3)) for part in (1, 2, 3)]
+    assert [len(part) for part in parts] == [3, 2, 2]
+    assert sorted(case.case for part in parts for case in part) == list("0123456")
+    assert shard_of(cases[:1], (2, 2)) == []
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_a_part_that_does_not_exist_is_refused(text: str) -> None:
+    assert parse_shard("4/4") == (4, 4)
+    with pytest.raises(UserError, match=f"--shard {text} is no part"):
+        parse_shard(text)

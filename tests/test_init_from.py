@@ -1,0 +1,206 @@
+"""`train --init-from`: an earlier run's weights to begin with, and nothing else of it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from tracoco.cli import app
+from tracoco.errors import UserError
+from tracoco.experiment import train
+from tracoco.files import read_json, write_json, write_text
+from tracoco.presets import load_config
+from tracoco.project.folder import Project
+from tracoco.report.page import write_report
+from tracoco.training import trainer as training
+from tracoco.training.checkpoint import load_checkpoint
+from tracoco.training.run_folder import RunFolder
+
+SHORT = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]", "training.save_every=1"]
+
+
+def start(
+    project: Project, out: Path, *settings: str, steps: int = 2, **options: object
+) -> dict[str, torch.Tensor]:
+    """Train a little; the weights that it ended with."""
+    config = load_config(None, [*SHORT, f"training.steps={steps}", *settings])
+    train(project, config, out, device="cpu", **options)  # type: ignore[arg-type]  # as given
+    return dict(load_checkpoint(out / "last.pt")["method"])
+
+
+@pytest.fixture(scope="module")
+def earlier(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "earlier"
+    start(project, out, steps=3)
+    return out
+
+
+def first_weights(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
+    """The weights of each method before its first step, and the number of that step."""
+    seen: list[dict[str, torch.Tensor]] = []
+    fit = training.Trainer.fit
+
+    def noted(trainer: training.Trainer, *arguments: object) -> object:
+        state = {name: value.clone() for name, value in trainer.method.state_dict().items()}
+        seen.append(state | {"step": torch.tensor(trainer.step)})
+        return fit(trainer, *arguments)  # type: ignore[arg-type]  # handed on
+
+    monkeypatch.setattr(training.Trainer, "fit", noted)
+    return seen
+
+
+def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(first[name], value) for name, value in second.items())
+
+
+def test_a_run_begins_with_the_earlier_weights_at_step_0(
+    project: Project, earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = first_weights(monkeypatch)
+    out = tmp_path / "run"
+    start(project, out, init_from=earlier)
+    assert equal(seen[0], load_checkpoint(earlier / "last.pt")["method"])
+    assert seen[0]["step"] == 0
+    start(project, tmp_path / "drawn")
+    assert not equal(seen[0], {k: v for k, v in seen[1].items() if k != "step"})
+    facts = RunFolder(out).facts()["init_from"]
+    assert (facts["run"], facts["step"], facts["seen"]) == (str(earlier), 3, [])
+    assert RunFolder(tmp_path / "drawn").facts()["init_from"] is None
+    page = write_report(out).read_text(encoding="utf-8")
+    assert str(earlier) in page
+    assert "init_from.step" in page
+
+
+def test_resumed_it_is_the_run_that_was_never_stopped(
+    project: Project, earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = start(project, tmp_path / "whole", steps=4, init_from=earlier)
+    out = tmp_path / "run"
+    save = training.Trainer._save
+
+    def killed(trainer: training.Trainer, name: str) -> None:
+        save(trainer, name)
+        if trainer.step == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.Trainer, "_save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            start(project, out, steps=4, init_from=earlier)
+    moved = earlier.rename(tmp_path / "gone")  # no longer needed
+    try:
+        assert equal(start(project, out, steps=4, resume=True, init_from=earlier), whole)
+    finally:
+        moved.rename(earlier)
+    with pytest.raises(UserError, match=r"was started from .*earlier; resume it without"):
+        start(project, out, steps=4, resume=True, init_from=out)
+    with pytest.raises(UserError, match="was started without --init-from"):
+        start(project, earlier, steps=3, resume=True, init_from=out)
+
+
+def test_stopped_before_its_first_checkpoint_it_begins_with_them_again(
+    project: Project, earlier: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    start(project, out, steps=2, init_from=earlier)
+    for name in ("last.pt", "best.pt", "log.jsonl"):
+        (out / name).unlink()
+    seen = first_weights(monkeypatch)
+    start(project, out, steps=2, resume=True)
+    assert equal(seen[0], load_checkpoint(earlier / "last.pt")["method"])
+    (out / "last.pt").unlink()
+    content = (earlier / "last.pt").read_bytes()
+    try:
+        (earlier / "last.pt").write_bytes(content + b" ")
+        with pytest.raises(UserError, match="has changed since this run was made from it"):
+            start(project, out, steps=2, resume=True)
+    finally:
+        (earlier / "last.pt").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (["network.filters=8"], "network.filters 4 there and 8 here"),
+        (
+            ["network.name=vnet", "data.crop=[32, 32, 32]"],
+            "network.name light-unet there and vnet here",
+        ),
+        (["method.name=cps"], "method tracoco there and cps here"),
+    ],
+)
+def test_another_model_is_refused_with_what_differs(
+    project: Project, earlier: Path, tmp_path: Path, settings: list[str], named: str
+) -> None:
+    with pytest.raises(UserError, match=named):
+        start(project, tmp_path / "run", *settings, init_from=earlier)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"label_values": (0, 2)}, r"label_values \[0, 2\] there and \[0, 1\] here"),
+        ({"channels": 2}, "channels 2 there and 1 here"),
+    ],
+)
+def test_another_task_is_refused(
+    project: Project,
+    earlier: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, object],
+    named: str,
+) -> None:
+    other = project.load_plan().model_copy(update=change)
+    monkeypatch.setattr(RunFolder, "plan", lambda _: other)
+    with pytest.raises(UserError, match=named):
+        start(project, tmp_path / "run", init_from=earlier)
+
+
+def test_weights_that_do_not_fit_are_refused_by_name(
+    project: Project, earlier: Path, tmp_path: Path
+) -> None:
+    content = (earlier / "last.pt").read_bytes()
+    checkpoint = load_checkpoint(earlier / "last.pt")
+    checkpoint["method"].popitem()
+    try:
+        torch.save(checkpoint, earlier / "last.pt")
+        with pytest.raises(
+            UserError, match=r"has weights that do not fit .* leave out --init-from"
+        ):
+            start(project, tmp_path / "run", init_from=earlier)
+    finally:
+        (earlier / "last.pt").write_bytes(content)
+    (tmp_path / "bare").mkdir()
+    for name in ("config.yaml", "plan.yaml", "splits.json"):
+        (tmp_path / "bare" / name).write_bytes((earlier / name).read_bytes())
+    with pytest.raises(UserError, match="saved no weights to start from"):
+        start(project, tmp_path / "run", init_from=tmp_path / "bare")
+
+
+def test_cases_that_the_earlier_run_has_learnt_from_are_named(
+    project: Project, earlier: Path, tmp_path: Path
+) -> None:
+    (validated,) = project.load_splits().validation
+    splits = earlier / "splits.json"
+    text = splits.read_text(encoding="utf-8")
+    values = read_json(splits)
+    values["labelled"], values["validation"] = [*values["labelled"], validated], []
+    try:
+        write_json(splits, values)
+        start(project, tmp_path / "run", init_from=earlier)
+    finally:
+        write_text(splits, text)
+    assert RunFolder(tmp_path / "run").facts()["init_from"]["seen"] == [validated]
+
+
+def test_the_command_takes_a_run(project: Project, earlier: Path, tmp_path: Path) -> None:
+    settings = [part for each in [*SHORT, "training.steps=1"] for part in ("--set", each)]
+    out = tmp_path / "run"
+    line = ["train", str(project.root), "-o", str(out), "--init-from", str(earlier), *settings]
+    found = CliRunner().invoke(app, line)
+    assert found.exit_code == 0, found.output
+    assert f"tracoco from {earlier}, step 3, on" in found.stderr
+    assert RunFolder(out).facts()["init_from"]["run"] == str(earlier)

@@ -1,0 +1,104 @@
+"""`tracoco plan` and the processes of `prepare`, from the command line."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from samples import write_balls
+
+from tracoco.cli import main
+from tracoco.project.folder import Project, init_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    data = write_balls(tmp_path / "data", labelled=2, unlabelled=1)
+    return init_project(data, tmp_path / "project")
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["tracoco", *map(str, arguments)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    out, err = capsys.readouterr()
+    return int(exit_.value.code or 0), out, err
+
+
+def test_the_plan_is_printed_as_it_is_written(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root)
+    assert (code, out) == (0, project.plan_file.read_text())
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--json")
+    assert json.loads(out) == {"plan": project.load_plan().model_dump(mode="json")}
+
+
+def test_every_value_is_explained(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain", "--json")
+    result = json.loads(out)
+    names = [reason["name"] for reason in result["reasons"]]
+    assert code == 0
+    assert {"dimensions", "spacing_mm", "window, channel 0", "crop", "class 1"} <= set(names)
+    networks = {
+        row["value"]: row["why"] for row in result["reasons"] if row["name"] == "network.name"
+    }
+    # The crop is 16 x 16 x 24: the last axis can be halved three times, not four.
+    assert networks["light-unet"] == "can be trained on this crop"
+    assert networks["vnet"] == "needs multiples of 16"
+    # Scans have 20 voxels along the last axis.
+    assert any("no room to translate along axis 2 in 3 of 3" in line for line in result["warnings"])
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain")
+    assert (code, "median of the scans" in out, "mind: no room" in out) == (0, True, True)
+
+
+def test_redo_keeps_the_old_plan_and_says_what_changed(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = project.plan_file.read_text()
+    named = text.replace('"label 1"', '"ball"')
+    edited = named.replace("spacing_mm: [1.0, 1.0, 2.0]", "spacing_mm: [2.0, 2.0, 2.0]")
+    assert edited != named != text
+    project.plan_file.write_text(edited)
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo")
+    assert code == 0
+    assert "spacing_mm: [2.0, 2.0, 2.0] -> [1.0, 1.0, 2.0]" in out
+    assert f"next: tracoco prepare {project.root}" in out
+    assert project.plan_file.with_name("plan.yaml.bak").read_text() == edited
+    assert project.plan_file.read_text() == named  # the name of a class is not in the data
+    _, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo")
+    assert out == "the plan is as it was\n"
+
+
+def test_a_folder_that_is_no_project_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for options in ([], ["--redo"], ["--explain"]):
+        code, out, err = run(capsys, monkeypatch, "plan", tmp_path, *options)
+        assert (code, out) == (2, "")
+        assert err.startswith("tracoco plan: ")
+        assert "is not a project folder" in err
+
+
+@pytest.mark.parametrize(("options", "workers"), [([], None), (["--workers", 3], 3)])
+def test_prepare_takes_a_number_of_processes(
+    project: Project,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[object],
+    workers: int | None,
+) -> None:
+    asked = []
+
+    def prepare(_: Project, __: object, wanted: int | None) -> int:
+        asked.append(wanted)
+        return 3
+
+    monkeypatch.setattr("tracoco.project.prepare.prepare", prepare)
+    code, out, _ = run(capsys, monkeypatch, "prepare", project.root, *options)
+    assert (code, "3 cases in" in out, asked) == (0, True, [workers])
