@@ -140,7 +140,7 @@ FULL_SIZE = [
     *((data, method) for data in COUNTS for method in ("tracoco", "supervised")),
     # The other methods on slices, where a step takes seconds: ten minutes are soon over.
     *(("acdc", method) for method in ("mean-teacher", "cps", "cac", "cac-co")),
-    ("acdc-as-released", "tracoco-as-released"),
+    *((f"{data}-as-released", "tracoco-as-released") for data in ("la", "acdc")),
 ]
 
 
