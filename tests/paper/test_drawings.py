@@ -14,7 +14,6 @@ from tracoco.data.crop_pair import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box
 from tracoco.paper.drawings import (
-    ComparedRow,
     ContextAnswer,
     DivergenceSeries,
     LabelPoint,
@@ -24,7 +23,6 @@ from tracoco.paper.drawings import (
     confidence_histograms,
     context_figure,
     divergence,
-    published_versus_ours,
     qualitative,
     threshold_curves,
     training_time,
@@ -100,7 +98,7 @@ def test_thresholds_are_joined_and_published_ones_are_grey_dots() -> None:
     assert values(gamma, "ours") == [(0.6, 84), (0.8, 85)]
     assert values(gamma, "published") == [(0.65, 86)]
     assert values(beta, "ours") == [(0.1, 83)]
-    looks = {each.get_label(): each.lines[0] for each in gamma.containers}  # type: ignore[attr-defined]
+    looks = {each.get_label(): each.lines[0] for each in gamma.containers}  # type: ignore[attr-defined]  # matplotlib types it as a base
     assert looks["published"].get_color() == PUBLISHED
     assert looks["published"].get_linewidth() == 0
     assert looks["ours"].get_linewidth() > 0
@@ -131,16 +129,6 @@ def test_divergence_is_shown_in_percent_of_the_voxels() -> None:
     assert np.asarray(alike.lines[0].get_xydata()).tolist() == [[50, 90], [100, 96]]
     assert np.asarray(apart.lines[0].get_xydata()).tolist() == [[50, 7000], [100, 5500]]
     assert alike.lines[0].get_color() == OWN["tracoco"]
-    assert drawn(figure)
-
-
-def test_published_and_own_figures_stand_on_the_line_of_their_row() -> None:
-    rows = [ComparedRow("a", 90.0, 88.0, 1.0), ComparedRow("b", 80.0, None)]
-    figure = published_versus_ours(rows)
-    published, ours = figure.axes[0].collections[-2:]
-    assert np.asarray(published.get_offsets()).tolist() == [[90, 0], [80, 1]]
-    assert np.asarray(ours.get_offsets()).tolist() == [[88, 0]]
-    assert {"a", "b", "published", "ours", "Dice, %"} <= words(figure)
     assert drawn(figure)
 
 

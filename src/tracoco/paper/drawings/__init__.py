@@ -2,11 +2,9 @@
 
 from tracoco.paper.drawings.context import ContextAnswer, context_figure
 from tracoco.paper.drawings.results import (
-    ComparedRow,
     LabelPoint,
     ThresholdPoint,
     by_label_count,
-    published_versus_ours,
     threshold_curves,
 )
 from tracoco.paper.drawings.training import (
@@ -19,7 +17,6 @@ from tracoco.paper.drawings.training import (
 from tracoco.paper.drawings.volumes import QualitativeColumn, mean_dice, qualitative
 
 __all__ = [
-    "ComparedRow",
     "ContextAnswer",
     "DivergenceSeries",
     "LabelPoint",
@@ -31,7 +28,6 @@ __all__ = [
     "context_figure",
     "divergence",
     "mean_dice",
-    "published_versus_ours",
     "qualitative",
     "threshold_curves",
     "training_time",

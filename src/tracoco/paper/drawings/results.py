@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tracoco.paper.drawings.style import (
-    INK,
     OWN,
     PUBLISHED,
     dress,
@@ -38,16 +37,6 @@ class ThresholdPoint:
     threshold: float
     dice: float
     dice_sd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """A published figure and ours."""
-
-    name: str
-    published: float | None
-    ours: float | None
-    ours_sd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,24 +95,6 @@ def threshold_curves(
     return figure
 
 
-def published_versus_ours(rows: Sequence[ComparedRow], quantity: str = "Dice, %") -> Figure:
-    """One line a row: the published figure in grey, ours with its spread in blue."""
-    figure = new_figure(6.4, 0.9 + 0.32 * len(rows))
-    axes = figure.subplots()
-    for place, row in enumerate(rows):
-        if row.published is not None and row.ours is not None:
-            axes.plot([row.published, row.ours], [place, place], color=PUBLISHED, linewidth=1)
-        if row.ours is not None and row.ours_sd is not None:
-            axes.errorbar(row.ours, place, xerr=row.ours_sd, color=OWN["tracoco"], capsize=2)
-    _dots(axes, [row.published for row in rows], PUBLISHED, "published")
-    _dots(axes, [row.ours for row in rows], OWN["tracoco"], "ours")
-    dress(axes, "", quantity, "")
-    axes.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
-    axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
-    legend_below(figure, axes)
-    return figure
-
-
 def _line(
     axes: Axes, dots: Sequence[_Dot], style: tuple[str, str], name: str, *, joined: bool = True
 ) -> None:
@@ -143,9 +114,3 @@ def _line(
         capsize=3,
         label=name,
     )
-
-
-def _dots(axes: Axes, values: Sequence[float | None], colour: str, name: str) -> None:
-    known = [(value, place) for place, value in enumerate(values) if value is not None]
-    x, y = zip(*known, strict=True) if known else ((), ())
-    axes.scatter(x, y, s=28, color=colour, label=name, zorder=3)
