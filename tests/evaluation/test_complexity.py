@@ -59,7 +59,7 @@ def test_a_linear_layer() -> None:
 
 
 class TorchAttention(nn.MultiheadAttention):
-    def forward(self, crops: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(self, crops: Tensor) -> Tensor:  # type: ignore[override]  # one input
         tokens = crops[:, 0]
         seen: Tensor = super().forward(tokens, tokens, tokens, need_weights=False)[0]
         return seen

@@ -58,7 +58,7 @@ def places_seen(network: Transformer, size: tuple[int, int]) -> Tensor:
     """What is added to an empty map, with the projection and the norm taken out."""
     for parameter in network.project.parameters():
         nn.init.zeros_(parameter)
-    network.norm = nn.Identity()  # type: ignore[assignment]
+    network.norm = nn.Identity()  # type: ignore[assignment]  # no norm
     seen: Tensor = network(torch.zeros(1, 3, *size))
     return seen
 

@@ -44,7 +44,7 @@ def result(**changes: Any) -> RunResult:
 
 def series(figure: Figure, panel: int, name: str) -> list[tuple[float, float]]:
     found = next(c for c in figure.axes[panel].containers if c.get_label() == name)
-    points = np.asarray(found.lines[0].get_xydata())  # type: ignore[attr-defined]
+    points = np.asarray(found.lines[0].get_xydata())  # type: ignore[attr-defined]  # a base type
     return [(float(x), float(y)) for x, y in points]
 
 

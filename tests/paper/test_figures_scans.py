@@ -52,7 +52,7 @@ def test_the_histogram_is_of_the_probabilities_of_all_test_scans(
 ) -> None:
     config = ask().spec("demo", ()).config(0)
     stub = Predictor(
-        Brightness(),  # type: ignore[arg-type]
+        Brightness(),  # type: ignore[arg-type]  # a stand-in
         small.load_plan(),
         (16, 16, 8),
         config.inference,

@@ -41,7 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def request(project: Project, **changes: object) -> PaperRequest:
     settings = {"preset": "demo", "changes": SMALL, "labelled": 2, "device": "cpu"} | changes
-    return PaperRequest({"": project.root}, **settings)  # type: ignore[arg-type]
+    return PaperRequest({"": project.root}, **settings)  # type: ignore[arg-type]  # a stand-in
 
 
 def test_the_paper_has_ten_tables_of_results_and_every_row_has_one_preset() -> None:
@@ -140,11 +140,11 @@ def test_the_papers_own_cases_are_recognised_only_in_the_lists_order(project: Pr
     assert not is_the_papers(project, "la")
     train, test = tuple(case_list("pancreas", "train")), tuple(case_list("pancreas", "test"))
     own = _Listed(Splits(train, (), (), test))
-    assert is_the_papers(own, "pancreas")  # type: ignore[arg-type]
-    assert not is_the_papers(own, "la")  # type: ignore[arg-type]
+    assert is_the_papers(own, "pancreas")  # type: ignore[arg-type]  # a stand-in
+    assert not is_the_papers(own, "la")  # type: ignore[arg-type]  # a stand-in
     for labelled, kept in ((sorted(train), test), (train[1:], test), (train, test[1:])):
         other = _Listed(Splits(tuple(labelled), (), (), tuple(kept)))
-        assert not is_the_papers(other, "pancreas")  # type: ignore[arg-type]
+        assert not is_the_papers(other, "pancreas")  # type: ignore[arg-type]  # a stand-in
 
 
 class _Listed:

@@ -117,7 +117,7 @@ def _segment_numbers(label: NDArray[Any], values: list[int], stack: Stack) -> ND
 def _describe(number: int, value: int, name: str) -> "SegmentDescription":
     """A segment with its name, and its label value as a private code: names are free text."""
     from highdicom import AlgorithmIdentificationSequence  # noqa: PLC0415  # an extra
-    from highdicom.seg import SegmentDescription  # noqa: PLC0415
+    from highdicom.seg import SegmentDescription  # noqa: PLC0415  # an extra
 
     shown = name[:LONGEST_NAME]
     return SegmentDescription(
