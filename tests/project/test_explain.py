@@ -2,7 +2,8 @@ from tracoco.project.explain import Explanation, Reason, explain_plan
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.look import CaseFacts
-from tracoco.project.plan import Plan, make_plan
+from tracoco.project.make_plan import make_plan
+from tracoco.project.plan import Plan
 
 
 def ct(id_: str, shape: tuple[int, int, int], side: float, *, placed: bool = True) -> CaseFacts:

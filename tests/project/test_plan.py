@@ -8,7 +8,9 @@ from tracoco.errors import UserError
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.look import CaseFacts
-from tracoco.project.plan import Plan, make_plan, read_plan, write_plan
+from tracoco.project.make_plan import make_plan
+from tracoco.project.plan import Plan
+from tracoco.project.plan_file import read_plan, write_plan
 
 FINGERPRINT = Fingerprint(
     cases=(

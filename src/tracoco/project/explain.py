@@ -8,8 +8,9 @@ from math import prod
 from tracoco.project.crop import MOST_VOXELS, THIN, choose_crop
 from tracoco.project.derive import looking_like_ct, thick_axis, with_spacing
 from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.make_plan import make_plan, stored_lengths
 from tracoco.project.memory_budget import passes, training_gb, voxels_within
-from tracoco.project.plan import Plan, make_plan, stored_lengths
+from tracoco.project.plan import Plan
 from tracoco.project.plan_warnings import plan_warnings
 
 

@@ -11,8 +11,10 @@ from tracoco.files import atomic_path
 from tracoco.project.cases import Case, read_cases, write_cases
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.layouts import find_cases
+from tracoco.project.make_plan import make_plan
 from tracoco.project.origin import Origin, read_origin, write_origin
-from tracoco.project.plan import Plan, make_plan, read_plan, write_plan
+from tracoco.project.plan import Plan
+from tracoco.project.plan_file import read_plan, write_plan
 from tracoco.project.proposal import Proposal, SplitChoice, propose
 from tracoco.project.splits import Splits, check_splits, read_splits, write_splits
 

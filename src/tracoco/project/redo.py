@@ -6,7 +6,9 @@ from typing import Any
 from tracoco.files import write_text
 from tracoco.project.fingerprint import read_fingerprint
 from tracoco.project.folder import Project
-from tracoco.project.plan import Plan, make_plan, write_plan
+from tracoco.project.make_plan import make_plan
+from tracoco.project.plan import Plan
+from tracoco.project.plan_file import write_plan
 
 Change = tuple[str, Any, Any]
 """A setting, its old value, its new one."""

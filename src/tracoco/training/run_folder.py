@@ -13,7 +13,8 @@ import yaml
 from tracoco.config import Config, parse_config
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json, write_text
-from tracoco.project.plan import Plan, read_plan, write_plan
+from tracoco.project.plan import Plan
+from tracoco.project.plan_file import read_plan, write_plan
 from tracoco.project.splits import Splits, read_splits, write_splits
 
 DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
