@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tracoco.losses.supervised import class_dice_losses, cross_entropy
 from tracoco.losses.translation import Overlap
-from tracoco.losses.weighting import masked_mean
+from tracoco.losses.weighting import masked_mean, most_likely
 
 SMALLEST = 1e-6
 """Where the release clamps: logits from below, and 1 - p before its logarithm."""
@@ -63,7 +63,7 @@ def binary_crc(
     nothing. Each part is the mean of the voxels that pass its gate, not of all voxels.
     """
     peer = peer.detach()
-    negative = -_log_complement(logits).gather(1, 1 - peer.argmax(dim=1, keepdim=True))
+    negative = -_log_complement(logits).gather(1, 1 - most_likely(peer).unsqueeze(1))
     return _gated_positive(logits, peer, inside, likely) + _gated_negative(
         negative, peer, inside, unlikely
     )
@@ -78,7 +78,7 @@ def multiclass_crc(
     that the peer is sure of.
     """
     peer = peer.detach()
-    one_hot = F.one_hot(peer.argmax(dim=1), logits.shape[1]).movedim(-1, 1)
+    one_hot = F.one_hot(most_likely(peer), logits.shape[1]).movedim(-1, 1)
     negative = ~one_hot * _log_complement(logits)
     return _gated_positive(logits, peer, inside, likely) + _gated_negative(
         negative, peer, inside, unlikely

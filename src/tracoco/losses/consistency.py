@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tracoco.losses.supervised import cross_entropy
-from tracoco.losses.weighting import masked_mean
+from tracoco.losses.weighting import masked_mean, most_likely
 
 
 def mse_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
@@ -27,4 +27,4 @@ def kl_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
 
 def ce_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
     """Cross-entropy with the peer's most likely class, however unsure it is; mean over voxels."""
-    return cross_entropy(logits, peer.argmax(dim=1), inside)
+    return cross_entropy(logits, most_likely(peer), inside)

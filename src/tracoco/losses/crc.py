@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tracoco.losses.weighting import log_complement, masked_mean
+from tracoco.losses.weighting import log_complement, masked_mean, most_likely
 
 PeerLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From logits, the peer's probabilities and `inside` to one number."""
@@ -25,7 +25,7 @@ def crc_loss(
         unlikely: a class is unlearnt where the peer gives it less than this.
     """
     peer = peer.detach()
-    label = peer.argmax(dim=1)
+    label = most_likely(peer)
     positive = likely_gate(peer, likely) * F.cross_entropy(logits, label, reduction="none")
     negative = unlikely_gate(peer, unlikely) * -log_complement(logits)
     return masked_mean(positive + negative.sum(dim=1), inside)
@@ -47,7 +47,7 @@ def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
     the paper's minimum; for more, asking the minimum alone would also unlearn a plausible
     runner-up. The most likely class is never unlearnt, however many share the probability.
     """
-    others = torch.ones_like(peer).scatter(1, peer.argmax(dim=1, keepdim=True), 0)
+    others = torch.ones_like(peer).scatter(1, most_likely(peer).unsqueeze(1), 0)
     return (1 - peer) * (peer < unlikely) * others
 
 

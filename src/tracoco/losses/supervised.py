@@ -1,5 +1,6 @@
 """What a network learns from labels: cross-entropy and Dice."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -36,7 +37,7 @@ def class_dice_losses(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
     axes = [0, *range(2, logits.ndim)]
     weight = inside.unsqueeze(1)
     probability = logits.softmax(dim=1) * weight
-    target = F.one_hot(label, logits.shape[1]).movedim(-1, 1) * weight
+    target = torch.zeros_like(logits).scatter(1, label.unsqueeze(1), 1.0) * weight
     shared = (probability * target).sum(axes)
     total = (probability.square() + target).sum(axes)
     return 1 - (2 * shared + smooth) / (total + smooth)

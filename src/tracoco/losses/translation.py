@@ -72,7 +72,10 @@ def _overlap_mean(
 ) -> Tensor:
     """Mean over each overlap, then over the pairs, so that a small overlap counts in full."""
     means = []
-    for index, (here, there) in enumerate(overlap.boxes):
-        voxels = value(first[index][:, *here.slices], second[index][:, *there.slices])
-        means.append(masked_mean(voxels, overlap.inside[index][here.slices]))
+    # Taken apart once: a gradient of one crop then need not be filled up to that of all.
+    for answers, (here, there), inside in zip(
+        zip(first, second, strict=True), overlap.boxes, overlap.inside, strict=True
+    ):
+        voxels = value(answers[0][:, *here.slices], answers[1][:, *there.slices])
+        means.append(masked_mean(voxels, inside[here.slices]))
     return torch.stack(means).mean()

@@ -1,4 +1,4 @@
-"""What several losses share: means over the voxels that count, log(1 - p), ramps of lambda."""
+"""What several losses share: means over voxels that count, labels, log(1 - p), ramps of lambda."""
 
 import math
 from collections.abc import Callable
@@ -12,15 +12,27 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
+def most_likely(scores: Tensor) -> Tensor:
+    """Index of the largest of the classes [B, C, ...], the first of equal ones: [B, ...].
+
+    The same as `argmax`, which takes torch ten times as long on a CPU.
+    """
+    return scores.max(dim=1).indices
+
+
 def log_complement(logits: Tensor) -> Tensor:
     """log(1 - p) of each class, from logits [B, C, ...].
 
-    It is the log-sum-exp of the other classes less that of all. No clamp is needed, so there is a
-    gradient also where a class is certain and wrong, which is where it matters most.
+    Of the most likely class it is the log-sum-exp of the others; p is at most 1/2 for those, so
+    that 1 - p loses no digits. No clamp is needed: there is a gradient also where a class is
+    certain and wrong, which is where it matters most.
     """
-    classes = range(logits.shape[1])
-    others = [logits[:, [k for k in classes if k != c]].logsumexp(dim=1) for c in classes]
-    return torch.stack(others, dim=1) - logits.logsumexp(dim=1, keepdim=True)
+    log_probability = logits.log_softmax(dim=1)
+    if logits.shape[1] == 2:  # what one class lacks is what the other has
+        return log_probability.flip(1)
+    first = most_likely(logits).unsqueeze(1)
+    others = log_probability.scatter(1, first, -math.inf)
+    return torch.log1p(-others.exp()).scatter(1, first, others.logsumexp(dim=1, keepdim=True))
 
 
 def cosine_rampup(step: int, length: int) -> float:

@@ -11,17 +11,17 @@ from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
 from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import RAMPS
-from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.losses.weighting import RAMPS, most_likely
+from tracoco.methods.figures import class_shares, divergence_figures, gate_figures
 from tracoco.methods.method import (
     Method,
     NetworkFactory,
     RunFacts,
     evaluating,
-    frozen_statistics,
     uniform_noise,
 )
 from tracoco.methods.mixing import check_partners, draw_mix
+from tracoco.networks.statistics import frozen_statistics
 
 
 class TwoNetworksConfig(Settings):
@@ -77,17 +77,14 @@ class TwoNetworks(Method):
         """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
         inside = batch.first.inside[batch.labelled_count :]
         first, second = self._pseudo_labels
-        labels = torch.stack([peer.argmax(dim=1)[inside] for peer in (first, second)])
-        return class_shares(labels, first.shape[1]) | divergence_figures(first, second, inside)
+        labels = torch.stack([most_likely(first), most_likely(second)])
+        shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
+        return shares | divergence_figures(first, second, inside)
 
     def gate_figures(self, batch: Batch, likely: float, unlikely: float) -> dict[str, float]:
         """Shares of the last pseudo-labels that pass two thresholds of confidence."""
         inside = batch.first.inside[batch.labelled_count :]
-        peers = torch.stack([peer.movedim(1, -1)[inside] for peer in self._pseudo_labels])
-        return {
-            "likely": float((peers.amax(dim=-1) >= likely).float().mean()),
-            "unlikely": float((peers < unlikely).float().mean()),
-        }
+        return gate_figures(self._pseudo_labels, inside, likely=likely, unlikely=unlikely)
 
 
 def _rampup_steps(config: TwoNetworksConfig, facts: RunFacts) -> int:

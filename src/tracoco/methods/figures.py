@@ -1,13 +1,21 @@
-"""Figures of pseudo-labels that several methods report as their health."""
+"""Figures of pseudo-labels that several methods report as their health.
 
+They are taken at every step, so voxels outside the scan are masked: to pick those inside takes
+longer than all the rest.
+"""
+
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
+from tracoco.losses.weighting import masked_mean, most_likely
 
-def class_shares(labels: Tensor, classes: int) -> dict[str, float]:
-    """Share of each class among labels of any shape."""
-    counts = labels.flatten().bincount(minlength=classes)
-    shares = counts / max(1, labels.numel())
-    return {f"share/{index}": float(share) for index, share in enumerate(shares)}
+
+def class_shares(labels: Tensor, classes: int, inside: Tensor | None = None) -> dict[str, float]:
+    """Share of each class among labels of any shape, all of them or those inside."""
+    counted = torch.ones_like(labels, dtype=torch.bool) if inside is None else inside
+    return {f"share/{k}": float(masked_mean(labels == k, counted)) for k in range(classes)}
 
 
 def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str, float]:
@@ -18,10 +26,22 @@ def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[st
         second: those of the other.
         inside: false where the crops are padding, [B, ...].
     """
-    alike = (first.argmax(dim=1) == second.argmax(dim=1))[inside]
     # Of the background's probability, so also of the foreground's; in voxels a crop.
-    apart = (first - second)[:, 0].abs() * inside
+    apart = (first[:, 0] - second[:, 0]).abs() * inside
     return {
-        "agreement": float(alike.float().sum() / max(1, alike.numel())),
+        "agreement": float(masked_mean(most_likely(first) == most_likely(second), inside)),
         "distance": float(apart.sum() / max(1, len(inside))),
+    }
+
+
+def gate_figures(
+    peers: Sequence[Tensor], inside: Tensor, *, likely: float, unlikely: float
+) -> dict[str, float]:
+    """Shares of several pseudo-labels [B, C, ...] that pass two thresholds of confidence."""
+    certain = [masked_mean(peer.amax(dim=1) >= likely, inside) for peer in peers]
+    # Every class has a share of its own: with two, half of the probabilities are the larger ones.
+    ruled_out = [masked_mean((peer < unlikely).float().mean(dim=1), inside) for peer in peers]
+    return {
+        "likely": float(torch.stack(certain).mean()),
+        "unlikely": float(torch.stack(ruled_out).mean()),
     }

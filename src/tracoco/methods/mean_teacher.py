@@ -9,7 +9,7 @@ from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import mse_loss
 from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import sigmoid_rampup
+from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.ema import EmaTeacher, clipped_noise
 from tracoco.methods.figures import class_shares, divergence_figures
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
@@ -98,5 +98,5 @@ class MeanTeacher(Method):
         count = len(batch.cases) - batch.labelled_count
         student, teacher = (answer[len(answer) - count :] for answer in self._answers)
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(teacher.argmax(dim=1)[inside], teacher.shape[1])
+        shares = class_shares(most_likely(teacher), teacher.shape[1], inside)
         return shares | divergence_figures(student, teacher, inside)

@@ -6,6 +6,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 from torch.distributions import Beta
 
+from tracoco.losses.weighting import most_likely
 from tracoco.methods.mixing import Mix
 
 
@@ -33,7 +34,7 @@ def keep_largest_components(logits: Tensor) -> Tensor:
     A voxel that is taken from its class keeps its background's logit alone, which may not be its
     largest. Crops of which all are of one class are left as they are.
     """
-    labels = logits.argmax(dim=1).cpu().numpy()
+    labels = most_likely(logits).cpu().numpy()
     if len(np.unique(labels)) == 1:
         return logits
     kept = np.zeros_like(labels)

@@ -22,6 +22,7 @@ from tracoco.losses.as_released import (
     spatial_divergence,
 )
 from tracoco.losses.translation import Overlap
+from tracoco.losses.weighting import most_likely
 from tracoco.methods.cotraining import TwoNetworks, TwoNetworksConfig
 from tracoco.methods.method import NetworkFactory, RunFacts, uniform_noise
 from tracoco.methods.mixing import Mix
@@ -114,7 +115,7 @@ class TraCoCoAsReleased(TwoNetworks):
         crc = self._crc(logits, peer, inside)
         if not self.config.pseudo_label_dice:
             return crc
-        return (crc + released_dice(logits, peer.argmax(dim=1), inside)) / 2
+        return (crc + released_dice(logits, most_likely(peer), inside)) / 2
 
     def _noisy(self, network: nn.Module, crops: Tensor) -> Tensor:
         noisy = uniform_noise(crops, self.noise)
