@@ -11,7 +11,9 @@ from tracoco.config import MethodChoice
 from tracoco.data.batches import Batch, Crops
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.network import build_network
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
+from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
 
 SHAPE = (26, 24, 20)
@@ -48,6 +50,8 @@ def make_project(
 ) -> Project:
     data = write_balls(root / "data", labelled=labelled, unlabelled=unlabelled)
     project = init_project(data, root / "project", validation=validation, test=test)
+    # The plan would take eight crops of each kind: tests need not see so many.
+    write_plan(project.plan_file, project.load_plan().model_copy(update={"batch": (2, 2)}))
     prepare(project)
     return project
 

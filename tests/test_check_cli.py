@@ -7,7 +7,8 @@ from samples import SHAPE, write_balls, write_scan
 from typer.testing import CliRunner
 
 from tracoco.cli import app
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 
 RUNNER = CliRunner()
 

@@ -59,7 +59,7 @@ def test_the_whole_path_from_scans_to_a_comparison(tracoco: Command, tmp_path: P
     project, run = tmp_path / "project", tmp_path / "run"
     code, out, _ = tracoco("init", data, "-o", project, "--validation", 1)
     assert (code, "2 labelled, 2 unlabelled, 1 validation, 0 test cases" in out) == (0, True)
-    assert f"next: tracoco prepare {project}" in out
+    assert f"tracoco prepare {project}" in out
     code, out, _ = tracoco("prepare", project)
     assert (code, "5 cases" in out) == (0, True)
     code, out, _ = tracoco("train", project, "-o", run, *SHORT, *CROP)
@@ -175,7 +175,7 @@ def test_a_crop_that_does_not_fit_the_network(
     tracoco: Command, project: Project, tmp_path: Path
 ) -> None:
     arguments = ("train", project.root, "-o", tmp_path / "run", *SHORT)
-    error = tracoco.refuses(*arguments, "--set", "data.crop=[18, 16, 16]")
+    error = tracoco.refuses(*arguments, "--set", "data.crop=[17, 17, 16]")
     assert "16 and 24" in error
     assert not (tmp_path / "run").exists()
 

@@ -133,3 +133,26 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
         loss.backward()
         optimizer.step()
     assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
+    batch = make_batch(2)
+    empty = replace(
+        batch.second, values=batch.second.values[..., :0], inside=batch.second.inside[..., :0]
+    )
+    method = make_method(name, 2)
+    torch.manual_seed(0)
+    expected = method(batch, PAST_THE_RAMP)
+    unread = replace(batch, second=empty)
+    if METHODS[name].pairs:
+        with pytest.raises((RuntimeError, IndexError, ValueError)):
+            method(unread, PAST_THE_RAMP)
+        return
+    method = make_method(name, 2)
+    torch.manual_seed(0)
+    terms = method(unread, PAST_THE_RAMP)
+    assert {key: term.item() for key, term in terms.items()} == {
+        key: term.item() for key, term in expected.items()
+    }
+    method.health(unread)

@@ -1,16 +1,20 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from samples import make_project, write_balls
 
 from tracoco.errors import UserError
 from tracoco.experiment import Experiment, train
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
+from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.run_log import read_log
@@ -37,12 +41,30 @@ def test_a_run_folder_says_everything_before_the_first_step(
     assert facts["splits"] == project.load_splits().hash()
     assert 0 < facts["labelled_share"] < 0.2
     assert (facts["select_on"], facts["hidden_labels"]) == ("validation", 0)
+    assert (facts["computed"]["precision"], facts["computed"]["notes"]) == ("fp32", [])
     log = read_log(folder.log_file)
     assert [record["step"] for record in log] == [0, 1]
     assert set(log[0]["terms"]) == {"supervised", "crc", "translation", "entropy"}
     assert {"share/0", "share/1", "likely", "unlikely", "agreement"} <= set(log[0]["health"])
     assert 0 < log[0]["shift"] <= 0.5
     assert 0 <= log[-1]["validation"]["dice"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("sides", "turns"),
+    [
+        ((1.0, 1.005, 2.0), True),
+        ((1.0, 2.0, 2.0), False),
+        ((None, None, 2.0), True),
+        ((None, 1.0, 1.0), False),
+    ],
+)
+def test_crops_are_turned_where_their_plane_has_square_voxels(
+    project: Project, sides: tuple[float | None, ...], *, turns: bool
+) -> None:
+    experiment = Experiment.of(project, load_config(None, SHORT))
+    plan = experiment.plan.model_copy(update={"spacing_mm": sides})
+    assert replace(experiment, plan=plan).source(ALONE).rule.turns is turns
 
 
 def test_a_supervised_run_reads_no_unlabelled_crop_and_sees_the_same_labelled_ones(
@@ -107,7 +129,11 @@ def test_a_broken_store_is_one_line_whatever_the_workers(tmp_path: Path, workers
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("optimizer.lr=0.01", "other optimizer settings"), ("data.workers=1", "")],
+    [
+        ("optimizer.lr=0.01", "other optimizer settings"),
+        ("data.workers=1", ""),
+        ("training.checkpointing=true", ""),
+    ],
 )
 def test_a_run_goes_on_only_with_what_it_began_with(
     project: Project, tmp_path: Path, setting: str, message: str
@@ -187,7 +213,48 @@ def test_a_2d_project_trains_on_slices_and_predicts_volumes(tmp_path: Path, netw
     prediction = Predictor.load(out, device="cpu")(case.images[0])
     assert prediction.label.shape == (26, 24, 20)
     assert set(np.unique(prediction.label)) <= {0, 1}
+    # The plan takes four slices of each kind, but there are two scans to take them from.
     assert json.loads((out / "facts.json").read_text(encoding="utf-8"))["global_batch"] == 4
+
+
+def test_a_run_takes_batch_and_levels_from_the_plan_and_writes_them_down(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    sizes = {"batch": (1, 3), "strides": ((2, 2, 1), (1, 2, 2))}
+    plan = project.load_plan().model_copy(update=sizes)
+    write_plan(project.plan_file, plan)  # nothing that is stored changes
+    config = load_config(None, ["training.steps=2", "network.filters=4", "data.workers=0"])
+    train(project, config, tmp_path / "run", device="cpu")
+    folder = RunFolder(tmp_path / "run")
+    assert folder.config().data.batch == (1, 3)
+    assert folder.config().network.strides == plan.strides
+    assert folder.facts()["global_batch"] == 4
+    # Another plan in the project changes nothing for the run, which knows its own.
+    write_plan(project.plan_file, plan.model_copy(update={"strides": ()}))
+    predictor = Predictor.load(tmp_path / "run", device="cpu")
+    assert predictor.method.inference_network().stride == (2, 4, 2)
+    assert predictor(project.load_cases()[0].images[0]).label.shape == (26, 24, 20)
+
+
+def test_a_run_folder_from_before_there_were_levels_predicts_as_it_did(
+    project: Project, tmp_path: Path
+) -> None:
+    given = ["network.strides=[[2, 2, 2], [2, 2, 2], [2, 2, 2]]"]
+    train(project, load_config(None, [*SHORT, *given]), tmp_path / "run", device="cpu")
+    image = project.load_cases()[0].images[0]
+    expected = Predictor.load(tmp_path / "run", device="cpu")(image).label
+    folder = RunFolder(tmp_path / "run")
+    forget(folder.root / "config.yaml", "network", "strides")
+    forget(folder.root / "plan.yaml", None, "strides")
+    forget(folder.root / "plan.yaml", None, "batch")
+    assert (folder.config().network.strides, folder.plan().strides) == (None, ())
+    assert np.array_equal(Predictor.load(tmp_path / "run", device="cpu")(image).label, expected)
+
+
+def forget(path: Path, group: str | None, key: str) -> None:
+    """Take a setting out of a file that was written before there was such a setting."""
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    del (values[group] if group else values)[key]
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -210,8 +277,10 @@ def test_where_every_case_has_a_label_the_labelled_ones_can_be_used_twice(tmp_pa
     prepare(project)
     reused = load_config(None, ["data.reuse_labelled=true", *SHORT])
     batch = Experiment.of(project, reused).source(ALONE)[0]
-    assert len(batch.cases) == 4
-    assert batch.labelled_count == 2
+    # The plan has 4 of each kind for crops so small, but there are 3 scans.
+    assert len(batch.cases) == 6
+    assert batch.labelled_count == 3
+    assert len(set(batch.cases[:3])) == 3
     assert set(batch.cases) <= set(project.load_splits().labelled)
 
 

@@ -30,7 +30,8 @@ def test_it_says_what_it_took_and_what_comes_next(data: Path, tmp_path: Path) ->
     assert "layout: images-labels" in out
     assert "note: 1 labels are hidden" in out
     assert "2 labelled, 2 unlabelled, 1 validation, 0 test cases" in out
-    assert f"next: tracoco prepare {tmp_path / 'p'}" in out
+    project = tmp_path / "p"
+    assert f"next: tracoco check {project}, or at once tracoco prepare {project}" in out
 
 
 def test_a_dry_run_prints_the_pairing_and_writes_nothing(data: Path, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 from samples import write_balls
 
 from tracoco.cli import main
-from tracoco.project.folder import Project, init_project
+from tracoco.files import read_json, write_json
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 
 
 @pytest.fixture
@@ -73,6 +75,31 @@ def test_redo_keeps_the_old_plan_and_says_what_changed(
     assert project.plan_file.read_text() == named  # the name of a class is not in the data
     _, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo")
     assert out == "the plan is as it was\n"
+
+
+def test_redo_keeps_what_a_recipe_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_balls(tmp_path / "data", labelled=2, unlabelled=0)
+    for index, number in enumerate(("0057", "0018")):  # the first two of the list
+        (data / f"images/case00{index}.nii.gz").rename(data / f"PANCREAS_{number}.nii.gz")
+        (data / f"labels/case00{index}.nii.gz").rename(data / f"label{number}.nii.gz")
+    project = Project(tmp_path / "pancreas")
+    words = ("init", data, "-o", project.root, "--recipe", "pancreas", "--partial")
+    assert run(capsys, monkeypatch, *words)[0] == 0
+    text = project.plan_file.read_text()
+    plan = project.load_plan()
+    assert (plan.spacing_mm, plan.window) == ((1, 1, 1), ((-125, 275),))  # of 1, 1 and 2 mm
+    project.plan_file.write_text(text.replace("[1.0, 1.0, 1.0]", "[3.0, 3.0, 3.0]"))
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo")
+    assert (code, "spacing_mm: [3.0, 3.0, 3.0] -> [1.0, 1.0, 1.0]" in out) == (0, True)
+    assert project.plan_file.read_text() == text
+    # Projects of before do not remember it: the scans decide.
+    origin = read_json(project.origin_file)
+    assert origin.pop("plan") == {"spacing_mm": [1, 1, 1], "window": [-125, 275]}
+    write_json(project.origin_file, origin)
+    assert run(capsys, monkeypatch, "plan", project.root, "--redo")[0] == 0
+    assert project.load_plan().spacing_mm == (1, 1, 2)
 
 
 def test_a_folder_that_is_no_project_is_refused(

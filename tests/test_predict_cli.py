@@ -14,7 +14,8 @@ from tracoco.cli import app
 from tracoco.errors import UserError
 from tracoco.experiment import train
 from tracoco.presets import load_config
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.scans import dicom, dicom_seg
 from tracoco.scans.reader import read_grid, read_label, write_label

@@ -7,8 +7,11 @@ from samples import make_batch
 from tracoco.config import Config, checked
 from tracoco.methods import method_class
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
+from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.look import CaseFacts
+from tracoco.project.make_plan import make_plan
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_crop, run_method
+from tracoco.training.build import resolved, run_crop, run_method
 
 COUNTS = {
     "la": (8, 16, 32, 80),
@@ -117,6 +120,15 @@ def test_every_number_of_a_preset_says_where_it_comes_from(name: str) -> None:
         stated = value.split("#")[0].strip()
         if stated and key.strip() not in {"base", "name"}:
             assert "# " in value, f"{name}: {line}"
+
+
+def test_the_demo_keeps_its_batch_and_its_network() -> None:
+    # Phantoms are about 54 x 54 x 37 voxels of 1.5 x 1.5 x 2 mm.
+    case = CaseFacts("a", (54, 54, 37), (1.5, 1.5, 2.0), 1)
+    plan = make_plan(Fingerprint((case,), (LabelFacts(1, 1, 1),)), memory_gb=4)
+    config = resolved(load_config("demo"), plan)
+    assert (config.data.crop, config.data.batch) == ((32, 32, 24), (2, 2))
+    assert config.network.strides == ((2, 2, 2),) * 3
 
 
 def test_a_preset_stands_on_its_base() -> None:

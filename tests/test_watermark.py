@@ -20,7 +20,8 @@ from tracoco.files import read_json
 from tracoco.inference.predictions import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.origin import write_origin
 from tracoco.project.prepare import prepare
 from tracoco.project.store import StoredCase

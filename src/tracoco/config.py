@@ -8,7 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 
 from tracoco.errors import UserError
 
+BATCH = (2, 2)
+"""Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
+paper's 3D experiments, and the fewest that CutMix can pair."""
 OverlapRule = Literal["random", "half", "quarter", "full", "low"]
+SAME_RESULT: dict[str, set[str]] = {
+    "data": {"workers"},
+    "training": {"checkpointing", "channels_last"},
+}
+"""Settings that say how a result is computed and not which: a run may go on with other ones."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -21,8 +29,10 @@ class Settings(BaseModel):
 class DataConfig(Settings):
     """How crops are drawn from the prepared scans. Batch sizes are per process."""
 
-    labelled_batch: PositiveInt = 2
-    unlabelled_batch: NonNegativeInt = 2
+    labelled_batch: PositiveInt | None = None
+    """Labelled crops of a step; the plan's if not given."""
+    unlabelled_batch: NonNegativeInt | None = None
+    """Unlabelled crops of a step; the plan's if not given."""
     labelled: PositiveInt | None = None
     """Keep the labels of only so many labelled cases, the first of the split, and take the others
     as unlabelled: a simulation of having fewer labels. All if not given."""
@@ -52,6 +62,15 @@ class DataConfig(Settings):
     workers: NonNegativeInt = 1
     """Processes that read crops; the batches do not depend on their number."""
 
+    @property
+    def batch(self) -> tuple[int, int]:
+        """Labelled and unlabelled crops of a step. Those of the plan are filled in before."""
+        labelled, unlabelled = BATCH
+        return (
+            labelled if self.labelled_batch is None else self.labelled_batch,
+            unlabelled if self.unlabelled_batch is None else self.unlabelled_batch,
+        )
+
 
 class NetworkConfig(Settings):
     """Which network, and how wide."""
@@ -59,6 +78,9 @@ class NetworkConfig(Settings):
     name: str = "light-unet"
     filters: PositiveInt = 16
     """Channels of the finest level; each level below doubles them."""
+    strides: tuple[tuple[int, ...], ...] | None = None
+    """For `light-unet`, one entry a level below the finest: voxels along each axis that become
+    one. The plan's if not given."""
     options: dict[str, Any] = {}
     """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
 
@@ -85,6 +107,12 @@ class TrainingConfig(Settings):
     of the literature; every table and report of such a run says so."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     compile: bool = False
+    channels_last: bool = False
+    """Store maps with their channels last, which GPUs are faster with in half precision. On CPUs
+    it is slower."""
+    checkpointing: bool = False
+    """Keep of each pass the maps between its levels alone and compute the others again: less
+    memory, more time, the same result."""
 
 
 class InferenceConfig(Settings):

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 Index = tuple[int, ...]
+Strides = tuple[Index, ...]
+"""How a network goes down its levels: for each level below the finest, the voxels along each axis
+that become one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +77,8 @@ def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
     """Windows of `size` that together cover a volume of `shape`."""
     starts = (window_starts(*axis) for axis in zip(shape, size, stride, strict=True))
     return [Box(start, size) for start in product(*starts)]
+
+
+def total_stride(strides: Strides) -> Index:
+    """Voxels of the finest level that lie along each axis of one voxel of the coarsest."""
+    return tuple(map(prod, zip(*strides, strict=True)))

@@ -187,7 +187,7 @@ def test_a_mistake_is_told_before_anything_is_trained(tested: Runner) -> None:
     for change, message in (
         ("network.name=vnett", "vnett"),
         ("data.labelled=99", "99"),
-        ("data.crop=[16, 15, 8]", "halved"),
+        ("network.strides=[[2, 2, 3]]", "strides"),
         ("method.likley=1", "likely"),
     ):
         with pytest.raises(UserError, match=message):

@@ -97,3 +97,28 @@ def test_moving_keeps_everything(project: Project) -> None:
     batch = source(project)[0]
     assert_equal(batch, batch.to(torch.device("cpu")))
     assert np.isfinite(batch.first.values.numpy()).all()
+
+
+@pytest.mark.parametrize("size", [(16, 12, 8), (1, 12, 8)])
+def test_without_pairs_the_first_crops_are_bitwise_the_same(
+    project: Project, size: tuple[int, ...]
+) -> None:
+    made = source(project)
+    paired, alone = (
+        replace(made, rule=replace(made.rule, size=size, pairs=pairs))[4] for pairs in (True, False)
+    )
+    assert alone.second.values.numel() == alone.second.inside.numel() == 0
+    assert_equal(paired, replace(alone, second=paired.second))
+    assert alone.second.start == paired.second.start
+    assert alone.mean_shift == paired.mean_shift
+
+
+def test_pinning_reaches_every_tensor(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = source(project)[0]
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 1)  # there is no GPU
+    pinned = batch.pin_memory()
+    assert torch.equal(pinned.labels, batch.labels + 1)
+    for here, there in ((pinned.first, batch.first), (pinned.second, batch.second)):
+        assert torch.equal(here.values, there.values + 1)
+        assert torch.equal(here.inside, there.inside + 1)
+    assert pinned.cases == batch.cases

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -278,3 +280,24 @@ def test_an_unlabelled_crop_opens_no_label(project: Project) -> None:
     assert pair.label is None
     with pytest.raises(ValueError, match="unlabelled"):
         case.label()
+
+
+@pytest.mark.parametrize("strong", [False, True])
+@pytest.mark.parametrize("size", [(12, 8, 10), (1, 12, 8)])
+def test_a_second_crop_that_nobody_looks_at_has_its_place_and_no_voxels(
+    project: Project, size: Index, *, strong: bool
+) -> None:
+    pair, lone = (
+        draw_crop_pair(
+            stored(project),
+            replace(rule(size, strong=strong), pairs=pairs),
+            np.random.default_rng(5),
+            labelled=True,
+        )
+        for pairs in (True, False)
+    )
+    assert np.array_equal(lone.first.values, pair.first.values)
+    assert np.array_equal(lone.first.inside, pair.first.inside)
+    assert (lone.first.start, lone.second.start) == (pair.first.start, pair.second.start)
+    assert lone.second.values.shape == (1, *size[:-1], 0)
+    assert lone.second.inside.shape == (*size[:-1], 0)

@@ -2,19 +2,26 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from samples import write_scan
 from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
+from tracoco.evaluation import context_runs
+from tracoco.evaluation.context import ContextScore, score_volume
 from tracoco.evaluation.context_runs import ContextChoice, measure_context
 from tracoco.experiment import train
+from tracoco.inference.sliding_window import Predict
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.report.page import write_report
+
+Volume = NDArray[np.float32]
 
 SETTINGS = ["training.steps=2", "data.crop=[16, 16, 16]", "network.filters=4", "data.workers=0"]
 
@@ -44,6 +51,23 @@ def test_a_folder_is_measured_and_the_run_keeps_the_figures(run: Path, scans: Pa
     assert again == result
     one = measure_context(run, scans / "case003.nii.gz", ContextChoice(shifts=2), device="cpu")
     assert one["rows"] == [result["rows"][3]]
+
+
+def test_crops_are_drawn_where_the_scan_has_content(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voxels = np.full((40, 30, 24), -2, dtype=np.float32)
+    voxels[10:32, 5:25, 3:23] = np.random.default_rng(0).random((22, 20, 20))
+    write_scan(tmp_path / "a.nii.gz", voxels)
+    shapes = []
+
+    def noted(predict: Predict, name: str, volume: Volume, *rest: Any, **more: Any) -> ContextScore:
+        shapes.append(volume.shape)
+        return score_volume(predict, name, volume, *rest, **more)
+
+    monkeypatch.setattr(context_runs, "score_volume", noted)
+    measure_context(run, tmp_path, ContextChoice(shifts=1), device="cpu")
+    assert shapes == [(1, 22, 20, 20)]
 
 
 def test_a_scan_with_other_channels_is_refused_before_anything_is_written(

@@ -8,6 +8,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+from tracoco.inference.scan_maps import MAPS
 from tracoco.scans.reader import read_grid
 
 SHAPE = (512, 512, 900)
@@ -30,6 +31,8 @@ class Levels(Method):
         return nn.Identity()
     def trained_networks(self):
         return []
+    def predict_members(self, crops):
+        return self.predict(crops), self.predict(crops)
     def predict(self, crops):
         middles = (torch.arange(14) / 13).reshape(1, 14, 1, 1, 1)
         return (-200 * (crops - middles) ** 2).softmax(dim=1)
@@ -52,7 +55,11 @@ plan = Plan.model_validate({
 })
 config = InferenceConfig(overlap=0.0, batch=1)
 predictor = Predictor(Levels(), plan, (96, 96, 96), config, torch.device("cpu"))
-predictor(Path(sys.argv[1])).write(Path(sys.argv[2]))
+out, maps = Path(sys.argv[2]), sys.argv[4:]
+prediction = predictor(Path(sys.argv[1]), maps=maps, folder=out.parent)
+prediction.write(out)
+for name in maps:
+    prediction.write_map(name, out.with_name(f"{name}.nii.gz"))
 print(peak)
 """
 
@@ -68,10 +75,12 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("spacing_mm", [1.0, 1.5])
-def test_a_large_scan_of_14_classes_fits(scan: Path, tmp_path: Path, spacing_mm: float) -> None:
+@pytest.mark.parametrize(("spacing_mm", "maps"), [(1.0, ()), (1.5, ()), (1.0, MAPS)])
+def test_a_large_scan_of_14_classes_fits(
+    scan: Path, tmp_path: Path, spacing_mm: float, maps: tuple[str, ...]
+) -> None:
     out = tmp_path / "label.nii"
-    words = [sys.executable, "-c", SCRIPT, str(scan), str(out), str(spacing_mm)]
+    words = [sys.executable, "-c", SCRIPT, str(scan), str(out), str(spacing_mm), *maps]
     peak = float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     assert peak < LIMIT_GB, f"{peak:.1f} GB"
     assert read_grid(out).shape == SHAPE
@@ -79,3 +88,6 @@ def test_a_large_scan_of_14_classes_fits(scan: Path, tmp_path: Path, spacing_mm:
     assert (np.diff(label.astype(int), axis=2) >= 0).all()
     assert label.min() == 0
     assert label.max() == 13
+    for name in maps:
+        about = nib.Nifti1Image.from_filename(tmp_path / f"{name}.nii.gz")
+        assert about.shape == ((*SHAPE, 14) if name == "probability" else SHAPE)

@@ -1,6 +1,7 @@
 """A scan predicted and resampled piece by piece is the scan predicted as a whole."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.geometry import Index
+from tracoco.geometry import Box, Index
 from tracoco.inference.resample import resampled
 from tracoco.inference.scan_maps import ScanMaps, disagreement, wanted_maps
 from tracoco.inference.sliding_window import (
@@ -24,7 +25,8 @@ from tracoco.inference.sliding_window import (
 )
 from tracoco.inference.window_sums import WindowSums
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import raw_values, to_scan_grid
+from tracoco.project.preprocess import label_to_network_grid, raw_values
+from tracoco.scans.scan import Shape
 
 SHAPES = st.tuples(*[st.integers(1, 28)] * 3)
 
@@ -123,14 +125,69 @@ def test_labels_are_those_of_the_whole(classes: int, slice_axis: int | None) -> 
     chosen = plan(classes, slice_axis)
     maps = random_maps(classes, stored)
     target = [shape[axis] for axis in chosen.stored_axes]
+    whole = F.interpolate(maps[None], size=target, mode="trilinear", align_corners=False)[0]
+    classes_there = whole.argmax(dim=0).numpy().transpose(np.argsort(chosen.stored_axes))
+    expected = raw_values(classes_there, chosen)
     for axis in range(3):
-        found = ScanMaps(shape, chosen)
-        for rows, channels in resampled(maps.split(5, dim=axis + 1), axis, stored, target):
-            found.fill(axis, rows, channels)
-        expected = raw_values(to_scan_grid(maps, shape, chosen), chosen)
+        found = on_scan(maps, shape, chosen, axis)
         assert found.label.dtype == expected.dtype
         # Where two classes are as good as equal, rounding may decide; nowhere here.
         assert np.array_equal(found.label, expected)
+
+
+def on_scan(
+    maps: Tensor, shape: Shape, chosen: Plan, axis: int = 0, wanted: Sequence[str] = ()
+) -> ScanMaps:
+    """What maps on the network's grid say of a whole scan."""
+    target = [shape[stored] for stored in chosen.stored_axes]
+    found = ScanMaps(shape, chosen, wanted)
+    for rows, channels in resampled(maps.split(5, dim=axis + 1), axis, maps.shape[1:], target):
+        found.fill(axis, rows, channels)
+    return found
+
+
+@pytest.mark.parametrize("slice_axis", [None, 0, 1, 2])
+@pytest.mark.parametrize("spacing_mm", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_labels_come_back_from_the_networks_grid(
+    slice_axis: int | None, spacing_mm: float, axis: int
+) -> None:
+    # Layers of two equal voxels, so that voxels of 2 mm lose nothing.
+    values = np.resize(np.array([1, 1, 0, 0, 2, 2], dtype=np.uint8), (4, 6, 8)[axis])
+    others = [other for other in range(3) if other != axis]
+    label = np.broadcast_to(np.expand_dims(values, others), (4, 6, 8)).copy()
+    chosen = plan(3, slice_axis).model_copy(update={"spacing_mm": (spacing_mm,) * 3})
+    stored = torch.from_numpy(label_to_network_grid(label, (1, 1, 1), chosen))
+    assert tuple(stored.shape) == chosen.stored_shape((4, 6, 8), (1, 1, 1))
+    maps = F.one_hot(stored.long(), 3).movedim(-1, 0).float()
+    found = on_scan(maps, (4, 6, 8), chosen, axis)
+    assert np.array_equal(found.label, raw_values(label, chosen))
+
+
+def test_probabilities_are_resampled_before_the_class_is_chosen() -> None:
+    # From 2 voxels to 4: class 1 has 0.9, 0.75 * 0.9 + 0.25 * 0.3 = 0.75, 0.45 and 0.3.
+    one = torch.tensor([0.9, 0.3]).reshape(1, 2, 1, 1)
+    found = on_scan(torch.cat([1 - one, one]), (4, 1, 1), plan(2))
+    assert found.label.ravel().tolist() == raw_values(np.array([1, 1, 0, 0]), plan(2)).tolist()
+
+
+@pytest.mark.parametrize("slice_axis", [None, 0, 1, 2])
+def test_around_the_box_is_background_beyond_doubt(slice_axis: int | None) -> None:
+    chosen, box = plan(2, slice_axis), Box((1, 0, 2), (2, 3, 4))
+    found = ScanMaps((5, 3, 7), chosen, ["probability", "disagreement", "entropy"], box)
+    size = [box.size[axis] for axis in chosen.stored_axes]
+    # Even odds, the second class a little ahead; two networks that agree on nothing.
+    values = (torch.full(size, value) for value in (0.49, 0.51, 1.0))
+    found.fill(0, slice(0, size[0]), values)
+    inside = np.zeros((5, 3, 7), dtype=bool)
+    inside[1:3, :, 2:6] = True
+    assert np.array_equal(found.label != 0, inside)
+    probability = found.maps["probability"].values
+    assert (probability[0][~inside] == 1).all()
+    assert (probability[1][~inside] == 0).all()
+    np.testing.assert_allclose(probability[1][inside], 0.51, atol=1 / 510)
+    for name in ("disagreement", "entropy"):
+        assert np.array_equal(found.maps[name].levels != 0, inside)
 
 
 def filled(values: list[list[float]], wanted: list[str], classes: int) -> ScanMaps:

@@ -1,7 +1,7 @@
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +10,11 @@ from samples import write_balls, write_scan
 from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.files import read_json, write_json
+from tracoco.inference.prediction import Prediction
 from tracoco.inference.predictions import predict_scans
-from tracoco.inference.predictor import Prediction, Predictor
-from tracoco.project.folder import Project, init_project
+from tracoco.inference.predictor import Predictor
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import Scan
 
@@ -125,8 +127,8 @@ def test_specks_are_removed_where_it_is_asked_for_and_the_note_says_so(
 ) -> None:
     predict = Predictor.__call__
 
-    def speckled(predictor: Predictor, scan: Scan, maps: Sequence[str]) -> Prediction:
-        found = predict(predictor, scan, maps=maps)
+    def speckled(predictor: Predictor, scan: Scan, **wanted: Any) -> Prediction:
+        found = predict(predictor, scan, **wanted)
         found.label[2:8, 2:8, 2:8] = 1
         found.label[25, 23, 19] = 1
         return found
@@ -168,9 +170,9 @@ def test_the_note_says_how_long_each_case_took(
 ) -> None:
     predict = Predictor.__call__
 
-    def slow(predictor: Predictor, scan: Scan, maps: Sequence[str]) -> Prediction:
+    def slow(predictor: Predictor, scan: Scan, **wanted: Any) -> Prediction:
         time.sleep(0.2)
-        return predict(predictor, scan, maps=maps)
+        return predict(predictor, scan, **wanted)
 
     monkeypatch.setattr(Predictor, "__call__", slow)
     out = tmp_path / "out"

@@ -1,7 +1,7 @@
 """Many machines, one folder; and going on where it was stopped."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import write_balls
@@ -10,8 +10,9 @@ from tracoco.errors import UserError
 from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.files import read_json, write_json
 from tracoco.inference.notes import merged_note
+from tracoco.inference.prediction import Prediction
 from tracoco.inference.predictions import predict_scans
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.predictor import Predictor
 from tracoco.report.scored import read_scores
 from tracoco.scans.scan import Scan
 
@@ -63,10 +64,10 @@ def test_what_was_interrupted_goes_on(
     out = tmp_path / "out"
     predict = Predictor.__call__
 
-    def stop(predictor: Predictor, scan: Scan, maps: Sequence[str]) -> Prediction:
+    def stop(predictor: Predictor, scan: Scan, **wanted: Any) -> Prediction:
         if len(predicted) == 2:
             raise KeyboardInterrupt
-        return predict(predictor, scan, maps=maps)
+        return predict(predictor, scan, **wanted)
 
     with monkeypatch.context() as patch:
         patch.setattr(Predictor, "__call__", stop)

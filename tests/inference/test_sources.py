@@ -70,6 +70,16 @@ def test_a_dicom_series_is_one_scan_and_a_folder_of_series_are_several(tmp_path:
     assert names(tmp_path / "patients" / "three.zip") == {"three": ["three.zip"]}
 
 
+def test_a_series_in_several_folders_is_one_scan(tmp_path: Path) -> None:
+    spread = write_series(tmp_path / "spread", name="folder{0}/{0}.dcm".format)
+    planned = planned_predictions(spread, tmp_path / "out")
+    assert [(case.case, case.images) for case in planned] == [("spread", (spread,))]
+    assert planned_predictions(spread, tmp_path / "x.nrrd")[0].prediction == tmp_path / "x.nrrd"
+    # Beside another scan nothing says that the folders belong together.
+    write_scan(spread / "other.nii.gz", np.zeros((2, 2, 2), np.float32))
+    assert list(names(spread)) == ["folder0", "folder1", "folder2", "folder3", "other"]
+
+
 def test_channel_files_are_one_scan_where_their_numbers_are_those_of_the_channels(
     tmp_path: Path,
 ) -> None:

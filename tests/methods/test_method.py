@@ -1,7 +1,8 @@
 import torch
 from torch import nn
 
-from tracoco.methods.method import evaluating, frozen_statistics, uniform_noise
+from tracoco.methods.method import evaluating, uniform_noise
+from tracoco.networks.statistics import frozen_statistics
 
 
 def net() -> nn.Module:

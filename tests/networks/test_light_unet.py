@@ -1,11 +1,21 @@
 """The light UNet: its fast layers equal torch's slow ones, and voxels stay distinct."""
 
+import hashlib
+from typing import get_args
+
 import pytest
 import torch
 from torch import nn
 
 from tracoco.networks.layers import Up, interpolate
-from tracoco.networks.light_unet import Double, LightUNet2D, LightUNet3D, Pointwise, Residual
+from tracoco.networks.light_unet import (
+    Double,
+    LightUNet,
+    LightUNet2D,
+    LightUNet3D,
+    Pointwise,
+    Residual,
+)
 
 
 def test_size() -> None:
@@ -35,7 +45,95 @@ def test_pointwise_is_a_convolution_with_a_kernel_of_one(*, bias: bool) -> None:
 @pytest.mark.parametrize("size", [(5, 4), (3, 1, 4)])
 def test_doubling_gives_the_values_of_torchs_interpolation(up: Up, size: tuple[int, ...]) -> None:
     maps = torch.randn(2, 3, *size)
-    torch.testing.assert_close(Double(up)(maps), interpolate(up, len(size))(maps))
+    doubled = Double(up, (2,) * len(size))(maps)
+    torch.testing.assert_close(doubled, interpolate(up, len(size))(maps))
+
+
+@pytest.mark.parametrize("up", ["linear", "nearest"])
+@pytest.mark.parametrize("stride", [(2, 2, 1), (1, 2, 2), (2, 1, 2), (1, 1, 2), (2, 1)])
+def test_axes_of_stride_one_are_not_doubled(up: Up, stride: tuple[int, ...]) -> None:
+    maps = torch.randn(2, 3, *(3, 4, 5)[: len(stride)])
+    mode = up if up == "nearest" else {2: "bilinear", 3: "trilinear"}[len(stride)]
+    expected = nn.functional.interpolate(maps, scale_factor=stride, mode=mode)
+    torch.testing.assert_close(Double(up, stride)(maps), expected)
+
+
+FLAT = ((2, 1), (2, 2))
+THICK = ((2, 2, 1), (1, 2, 2))
+
+
+def strided(strides: tuple[tuple[int, ...], ...], filters: int = 4) -> LightUNet:
+    torch.manual_seed(0)
+    network_class = {2: LightUNet2D, 3: LightUNet3D}[len(strides[0])]
+    return network_class(channels=1, classes=3, filters=filters, strides=strides)
+
+
+@pytest.mark.parametrize(
+    ("strides", "crop", "maps"),
+    [
+        (FLAT, (12, 6), [(12, 6), (6, 6), (3, 3)]),
+        (THICK, (4, 12, 6), [(4, 12, 6), (2, 6, 6), (2, 3, 3)]),
+        (((2, 2, 2),), (6, 4, 2), [(6, 4, 2), (3, 2, 1)]),
+    ],
+)
+def test_strides_say_what_each_level_halves(
+    strides: tuple[tuple[int, ...], ...], crop: tuple[int, ...], maps: list[tuple[int, ...]]
+) -> None:
+    network = strided(strides).eval()
+    crops = torch.randn(2, 1, *crop)
+    features = network.encode(crops)
+    assert [tuple(feature.shape[2:]) for feature in features] == maps
+    assert network.feature_channels == (4, 8, 16)[: len(maps)]
+    levels = network.decode_levels(features)
+    assert [tuple(level.shape[2:]) for level in levels] == maps[-2::-1]
+    assert network.stride == tuple(n // m for n, m in zip(crop, maps[-1], strict=True))
+    assert torch.equal(network(crops), network.head(network.decode(features)))
+    assert network(crops).shape == (2, 3, *crop)
+
+
+@pytest.mark.parametrize("up", get_args(Up))
+@pytest.mark.parametrize(("strides", "crop"), [(FLAT, (12, 6)), (THICK, (4, 12, 6))])
+def test_another_decoder_doubles_what_the_encoder_halves(
+    up: Up, strides: tuple[tuple[int, ...], ...], crop: tuple[int, ...]
+) -> None:
+    network = strided(strides).eval()
+    features = network.encode(torch.randn(2, 1, *crop))
+    maps = network.make_decoder(up)(features)
+    assert [m.shape for m in maps] == [m.shape for m in network.decode_levels(features)]
+    maps[-1].square().mean().backward()
+    for parameter in network.encoder.parameters():
+        assert parameter.grad is not None
+
+
+def test_widths_double_up_to_320_but_three_halvings_are_as_wide_as_ever() -> None:
+    assert strided(((2, 2),) * 4, 32).feature_channels == (32, 64, 128, 256, 320)
+    assert strided(((2, 2),) * 3, 48).feature_channels == (48, 96, 192, 384)
+    assert strided(((2, 2),) * 4, 48).feature_channels == (48, 96, 192, 384, 384)
+
+
+@pytest.mark.parametrize(
+    ("network_class", "size", "weights", "logits"),
+    [
+        # Sums of sizes, read before there were strides, with the same seeds.
+        (LightUNet2D, (32, 16), 861.177244692552, 1547.0880142450333),
+        (LightUNet3D, (16, 32, 16), 1238.6229647744049, 17511.215477138758),
+    ],
+)
+def test_without_strides_it_is_the_network_of_old_checkpoints(
+    network_class: type[LightUNet], size: tuple[int, ...], weights: float, logits: float
+) -> None:
+    torch.manual_seed(3)
+    network = network_class(channels=2, classes=3, filters=4).eval()
+    state = network.state_dict()
+    assert hashlib.sha256(" ".join(state).encode()).hexdigest()[:16] == "00143fc0c7f7feae"
+    assert sum(value.double().abs().sum().item() for value in state.values()) == pytest.approx(
+        weights, rel=1e-9
+    )
+    crops = torch.rand(2, 2, *size, generator=torch.Generator().manual_seed(1))
+    assert network(crops).double().abs().sum().item() == pytest.approx(logits, rel=1e-5)
+    told = network_class(channels=2, classes=3, filters=4, strides=((2,) * len(size),) * 3).eval()
+    told.load_state_dict(state)
+    assert torch.equal(told(crops), network(crops))
 
 
 def test_norm_is_that_of_an_instance() -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
+from tracoco.geometry import total_stride
 from tracoco.networks import NETWORKS
 from tracoco.networks.layers import Up
 from tracoco.networks.network import Network, build_network, check_crop, with_features
@@ -30,7 +31,8 @@ def build(name: str, dimensions: int, *, filters: int = 4, channels: int = 1) ->
 
 def crops(network: Network, *, count: int = 2, channels: int = 1) -> Tensor:
     """The smallest crops that leave two voxels at the coarsest level."""
-    size = (2 * network.stride, *[network.stride] * (network.dimensions - 1))
+    first, *others = network.stride
+    size = (2 * first, *others)
     generator = torch.Generator().manual_seed(1)
     return torch.randn(count, channels, *size, generator=generator)
 
@@ -70,7 +72,7 @@ def test_features_halve_from_level_to_level_and_are_as_wide_as_said(
     finest = 1 if name == "transunet" else 0  # it has no map at the resolution of the crops
     for level, feature in enumerate(features, finest):
         assert feature.shape[2:] == tuple(size // 2**level for size in batch.shape[2:])
-    assert features[-1].shape[2:] == tuple(size // network.stride for size in batch.shape[2:])
+    assert features[-1].shape[2:] == (2, *[1] * (dimensions - 1))
 
 
 @every_network
@@ -156,7 +158,8 @@ def test_the_same_crops_give_the_same_gradients(name: str, dimensions: int) -> N
 
 @every_network
 def test_table_knows_the_stride(name: str, dimensions: int) -> None:
-    assert build(name, dimensions).stride == NETWORKS[name].stride
+    own = NETWORKS[name].own_strides(dimensions)
+    assert build(name, dimensions).stride == total_stride(own)
 
 
 @every_network
@@ -215,6 +218,25 @@ def test_vnet_in_2d_says_what_to_use_instead() -> None:
 def test_crop_with_four_axes_is_refused() -> None:
     with pytest.raises(UserError, match="does not exist in 4D; crops have 2 or 3 axes"):
         check_crop("unet", (32, 32, 32, 32))
+
+
+def test_a_crop_is_measured_by_the_strides_that_are_given() -> None:
+    strides = ((2, 2, 1), (2, 2, 2))
+    check_crop("light-unet", (12, 4, 2), strides)
+    with pytest.raises(UserError, match=r"halved 1 times on axis 2, .* are 2 and 4$"):
+        check_crop("light-unet", (12, 4, 3), strides)
+    with pytest.raises(UserError, match=r"a single voxel .* one axis at least 8"):
+        check_crop("light-unet", (4, 4, 2), strides)
+
+
+@pytest.mark.parametrize("name", ["vnet", "unet", "monai:UNet"])
+def test_only_some_networks_take_strides(name: str) -> None:
+    message = (
+        f"network '{name}' takes no network.strides: it goes down its levels in its own way; "
+        "leave them out, or use 'light-unet'"
+    )
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        build_network(name, channels=1, classes=2, dimensions=3, filters=4, strides=((2, 2, 2),))
 
 
 def test_our_networks_take_no_options() -> None:

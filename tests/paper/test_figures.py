@@ -38,6 +38,8 @@ def result(**changes: Any) -> RunResult:
         "cct": False,
         "watermark": "",
         "versions": {},
+        "case_dice": {},
+        "seconds": 1.0,
     }
     return RunResult(**values | changes)
 

@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Box
 from tracoco.inference.predictor import Predictor
+from tracoco.methods.method import Method
 from tracoco.paper.contents import answer
 from tracoco.paper.figures import confidence as figures_confidence
 from tracoco.paper.figures.confidence import confidence, confidence_counts, sure_shares
@@ -20,7 +22,8 @@ from tracoco.paper.figures.context import choose_pair, context, crop_labels
 from tracoco.paper.figures.qualitative import qualitative
 from tracoco.paper.figures.settings import FigureRun
 from tracoco.paper.request import PaperRequest
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
 from tracoco.scans.reader import read_label
 from tracoco.training.run_log import read_log
@@ -40,8 +43,17 @@ def test_voxels_are_counted_by_kind_and_probability_over_all_scans() -> None:
     assert sure_shares(background, np.zeros(50, np.int64))[0] is None
 
 
-class Brightness(nn.Module):
+class Brightness(Method):
     """Gives a voxel the foreground probability of its intensity."""
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def inference_network(self) -> nn.Module:
+        return nn.Identity()
+
+    def trained_networks(self) -> list[nn.Module]:
+        return []
 
     def predict(self, crops: Tensor) -> Tensor:
         return torch.cat([1 - crops, crops], dim=1)
@@ -52,7 +64,7 @@ def test_the_histogram_is_of_the_probabilities_of_all_test_scans(
 ) -> None:
     config = ask().spec("demo", ()).config(0)
     stub = Predictor(
-        Brightness(),  # type: ignore[arg-type]  # a stand-in
+        Brightness(),
         small.load_plan(),
         (16, 16, 8),
         config.inference,
@@ -120,7 +132,7 @@ class Block(StoredCase):
 
 
 def test_two_crops_share_half_of_the_structure_or_as_much_as_they_can() -> None:
-    case = Block("case", Path(), (20, 20, 20), (1, 1))
+    case = Block("case", Path(), (20, 20, 20), (1, 1), (1, 1, 1))
     pair = choose_pair(case, (16, 16, 16))
     assert pair == choose_pair(case, (16, 16, 16))
     assert pair[0] != pair[1]

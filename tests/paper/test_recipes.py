@@ -128,7 +128,7 @@ def test_acdc_frames_get_the_names_of_the_lists_and_stay_with_their_patient(tmp_
     assert second.label is not None
     assert second.label.name == "patient005_frame13_gt.nii.gz"
     assert second.group == "patient005"
-    assert recipe.plan == {"dimensions": 2, "slice_axis": 2}
+    assert recipe.plan == {"dimensions": 2, "slice_axis": 2, "spacing_mm": (None, None, None)}
     assert recipe.class_names == {1: "RV", 2: "Myo", 3: "LV"}
 
 

@@ -15,7 +15,9 @@ from tracoco.project.check.check import Checked, check
 from tracoco.project.check.data_set import set_rows
 from tracoco.project.check.material import gather
 from tracoco.project.check.needs import disk_rows
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
+from tracoco.project.plan_file import write_plan
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import LabelScan
 
@@ -113,6 +115,36 @@ def test_a_label_at_the_edge_is_a_warning_that_names_the_sides(data: Path) -> No
     assert problem.endswith("edge of the scan: left, head")
 
 
+def with_margin(data: Path, case: int) -> None:
+    """A scan of which the first 5 voxels along the first axis are -7."""
+    voxels = np.asarray(nibabel.Nifti1Image.from_filename(image(data, case)).dataobj).copy()
+    voxels[:5] = -7
+    write_scan(image(data, case), voxels)
+
+
+def test_labelled_voxels_in_a_constant_margin_are_counted(data: Path, tmp_path: Path) -> None:
+    project = init_project(data, tmp_path / "project")
+    with_margin(data, 1)
+    voxels = np.zeros(SHAPE, dtype=np.int16)
+    voxels[3:10, 5:10, 5:10] = 1  # 2 layers of 5 x 5 lie in the margin
+    write_scan(label(data, 1), voxels)
+    problem = "50 labelled voxels lie in the image's constant margin, which is left out"
+    assert found(data) == [("warning", "case001", problem)]
+    assert found(project.root) == [("warning", "case001", problem)]
+    plan = project.load_plan().model_copy(update={"crop_to_content": False})
+    write_plan(project.plan_file, plan)
+    assert found(project.root) == []
+
+
+def test_what_is_left_out_takes_no_disk(data: Path, tmp_path: Path) -> None:
+    project = init_project(data, tmp_path / "project")
+    before = checked(project.root).needs.disk_bytes
+    with_margin(data, 6)
+    # 5 layers of an unlabelled scan less, at 4 bytes a voxel.
+    assert before - checked(project.root).needs.disk_bytes == 5 * SHAPE[1] * SHAPE[2] * 4
+    assert before - checked(data).needs.disk_bytes == 5 * SHAPE[1] * SHAPE[2] * 4
+
+
 def test_in_slices_a_structure_may_end_with_the_last_slice(data: Path, tmp_path: Path) -> None:
     voxels = ball()
     voxels[5, 5, -1] = 1  # along the slices of 2 mm
@@ -121,13 +153,22 @@ def test_in_slices_a_structure_may_end_with_the_last_slice(data: Path, tmp_path:
     assert not [row for row in found(project.root) if "edge" in row[2]]
 
 
-def test_the_same_image_in_two_parts_is_an_error_and_in_one_a_warning(data: Path) -> None:
+def test_the_same_image_twice_is_a_warning(data: Path) -> None:
     shutil.copy(image(data, 0), image(data, 1))
     shutil.copy(image(data, 2), image(data, 5))
-    rows = found(data)
-    assert [row[:2] for row in rows] == [("error", "case005"), ("warning", "case001")]
-    assert rows[0][2].startswith("the same voxels as case 'case002' (labelled;")
-    assert rows[1][2] == "the same voxels as case 'case000'"
+    assert found(data) == [
+        ("warning", "case001", "the same voxels as case 'case000'"),
+        ("warning", "case005", "the same voxels as case 'case002'"),
+    ]
+
+
+def test_the_same_image_in_training_and_test_is_an_error(data: Path, tmp_path: Path) -> None:
+    project = init_project(data, tmp_path / "project", test=1)
+    (kept,) = project.load_splits().test
+    shutil.copy(data / "images" / f"{kept}.nii.gz", image(data, 5))
+    ((severity, _, problem),) = found(project.root)
+    assert severity == "error"
+    assert problem == f"the same voxels as case '{kept}' (test; this one is unlabelled)"
 
 
 def test_copies_are_found_in_other_files_of_the_same_voxels(data: Path) -> None:

@@ -1,9 +1,12 @@
-from tracoco.project.explain import Explanation, Reason, explain_plan
+from dataclasses import replace
+
+from tracoco.project.explain import Explanation, explain_plan
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan
+from tracoco.project.make_plan import make_plan, stored_shapes
 from tracoco.project.plan import Plan
+from tracoco.project.reason import Reason
 
 
 def ct(id_: str, shape: tuple[int, int, int], side: float, *, placed: bool = True) -> CaseFacts:
@@ -42,14 +45,85 @@ def test_every_derived_value_has_a_reason_and_its_numbers() -> None:
 
 
 def test_values_of_a_person_are_told_apart() -> None:
-    values = {"spacing_mm": (2, 2, 2), "crop": (16, 16, 16), "window": (None,)}
-    plan = Plan.model_validate(PLAN.model_dump() | values)
+    values = {"spacing_mm": (2, 2, 2), "crop": (16, 16, 16), "window": (None,), "batch": (1, 4)}
+    plan = Plan.model_validate(PLAN.model_dump() | values | {"strides": ((2, 2, 1),)})
     explanation = explain_plan(plan, FINGERPRINT, 99)
     by_hand = "set by hand or by a recipe; from the data it would be"
     assert named(explanation, "spacing_mm").why == f"{by_hand} 1 x 1 x 1"
     assert named(explanation, "window, channel 0").why == f"{by_hand} -96 x 215"
     # At 2 mm a scan has 48 voxels, of which 32 are two thirds.
     assert named(explanation, "crop").why == f"{by_hand} 32 x 32 x 32"
+    # What goes with a crop of 16 voxels, not with one of 32.
+    assert named(explanation, "strides").why == (
+        "set by hand or by a recipe; from the crop 3 levels: 2 x 2 x 2, 2 x 2 x 2"
+    )
+    assert (
+        named(explanation, "strides").numbers == "coarsest level: 8 x 8 x 16 voxels of 4 x 4 x 2 mm"
+    )
+    assert named(explanation, "batch").why == f"{by_hand} 4 x 4"
+    assert named(explanation, "batch").value == "1 labelled, 4 unlabelled"
+    # 2 x (2 x (1 + 4) + 4) passes.
+    assert named(explanation, "batch").numbers.startswith("28 passes of a step: ")
+
+
+def test_the_depth_of_the_network_and_the_batch_have_their_reasons() -> None:
+    explanation = explain_plan(PLAN, FINGERPRINT, 99)
+    depth = named(explanation, "strides")
+    assert depth.value == "5 levels: 2 x 2 x 2, 2 x 2 x 2, 2 x 2 x 2, 2 x 2 x 2"
+    assert depth.why.startswith("each level of light-unet halves the axes")
+    assert depth.numbers == "coarsest level: 4 x 4 x 4 voxels of 16 x 16 x 16 mm"
+    batch = named(explanation, "batch")
+    assert batch.value == "2 labelled, 2 unlabelled"
+    assert batch.why == "about 262144 voxels of each kind, in 2 to 4 crops"
+    assert batch.numbers == "20 passes of a step: 2.7 GB"
+    small = make_plan(FINGERPRINT, overrides={"crop": (32, 32, 32)}, memory_gb=0.6)
+    # 16.7 MB a pass: 4 + 4 crops are 40 passes and 0.67 GB, 3 + 3 are 30 and 0.50 GB.
+    assert small.batch == (3, 3)
+    assert "fewer for at most 0.6 GB" in named(explain_plan(small, FINGERPRINT, 0.6), "batch").why
+
+
+def test_slices_as_scanned_and_a_plan_without_levels_are_said_to_be_so() -> None:
+    scanned = PLAN.model_copy(update={"spacing_mm": (1, 1, None)})
+    numbers = named(explain_plan(scanned, FINGERPRINT, 99), "strides").numbers
+    assert numbers == "coarsest level: 4 x 4 x 4 voxels of 16 x 16 x as scanned mm"
+    old = named(explain_plan(PLAN.model_copy(update={"strides": ()}), FINGERPRINT, 99), "strides")
+    assert old.value == "the network's own"
+    assert old.why.startswith(
+        "not stated: three levels that halve all axes; from the crop 5 levels"
+    )
+
+
+def test_margins_that_are_left_out_are_measured() -> None:
+    # Half of the first and of the last scan is margin; the other has none.
+    content = ((48, 96, 96), (96, 96, 96), (24, 48, 12))
+    cases = tuple(
+        replace(case, content_shape=shape)
+        for case, shape in zip(FINGERPRINT.cases, content, strict=True)
+    )
+    known = replace(FINGERPRINT, cases=cases)
+    explanation = explain_plan(PLAN, known, 99)
+    margin = named(explanation, "crop_to_content")
+    assert margin.value == "true"
+    assert margin.why.startswith("a margin in which nothing changes")
+    assert margin.numbers == "without it 50-100 % of a scan's voxels are left"
+    # At 1 mm: 48, 96 and 48 along the first axis, of which 48 is the median.
+    assert "median scan 48 x 96 x 96 voxels" in named(explanation, "crop").numbers
+    assert any("along axis 0 in 2 of 3 scans" in line for line in explanation.warnings)
+    entire = PLAN.model_copy(update={"crop_to_content": False})
+    explanation = explain_plan(entire, known, 99)
+    margin = named(explanation, "crop_to_content")
+    assert margin.why == "set by hand or by a recipe; from the data it would be true"
+    assert "median scan 96 x 96 x 96 voxels" in named(explanation, "crop").numbers
+    assert not any("along axis 0" in line for line in explanation.warnings)
+
+
+def test_axes_that_are_not_resampled_are_as_scanned() -> None:
+    plan = PLAN.model_copy(update={"spacing_mm": (None, None, 2.0)})
+    spacing = named(explain_plan(plan, FINGERPRINT, 99), "spacing_mm")
+    assert spacing.value == "as scanned x as scanned x 2"
+    assert "from the data it would be 1 x 1 x 1" in spacing.why
+    # c has 48 x 48 voxels of 2 mm, and keeps them; its 12 slices of 2 mm stay 12.
+    assert stored_shapes(plan, FINGERPRINT) == [(96, 96, 48), (96, 96, 48), (48, 48, 12)]
 
 
 def test_a_crop_that_was_cut_says_for_what() -> None:

@@ -187,7 +187,17 @@ def test_too_many_values_together_are_refused(data: Path, save: Save) -> None:
 
 MEASURED = Intensities(lowest=0, highest=9, mean=4, percentiles=(0, 1, 4, 8, 9), integers=True)
 FACTS = Fingerprint(
-    cases=(CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1, placed=False, intensities=(MEASURED,)),),
+    cases=(
+        CaseFacts(
+            "a",
+            (1, 2, 3),
+            (1, 1, 2.5),
+            1,
+            placed=False,
+            intensities=(MEASURED,),
+            content_shape=(1, 2, 2),
+        ),
+    ),
     labels=(LabelFacts(0, 6, 1),),
     foreground=(Foreground(1, 8, 4, 2),),
 )
@@ -200,7 +210,17 @@ def test_the_fingerprint_is_written_for_a_reader(tmp_path: Path) -> None:
     assert case["spacing_mm"] == [1, 1, 2.5]
     assert case["placed"] is False
     assert case["intensities"][0]["percentiles"] == [0, 1, 4, 8, 9]
+    assert case["content_shape"] == [1, 2, 2]
     assert read_fingerprint(path) == FACTS
+
+
+def test_the_margin_in_which_nothing_changes_is_measured(data: Path, save: Save) -> None:
+    image = np.full((4, 5, 6), -3, dtype=np.float32)
+    image[1:, 1:3, 5] = 7
+    save(data / "images" / "b.nii.gz", image)
+    shapes = {case.id: (case.shape, case.content_shape) for case in fingerprint(data).cases}
+    assert shapes["b"] == ((4, 5, 6), (3, 2, 1))
+    assert shapes["a"] == ((4, 5, 6), (4, 5, 6))
 
 
 def test_a_fingerprint_without_intensities_is_read_too(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from typing import NoReturn
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project import folder
-from tracoco.project.folder import Project, create_project, init_project
+from tracoco.project import create
+from tracoco.project.create import create_project, init_project
+from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.origin import Origin
 from tracoco.project.prepare import prepare
@@ -91,7 +92,7 @@ def test_a_full_disk_leaves_nothing_behind(
     out = tmp_path / "project"
     if existed:
         out.mkdir()
-    monkeypatch.setattr(folder, "write_cases", full)
+    monkeypatch.setattr(create, "write_cases", full)
     with pytest.raises(UserError, match="no space left"):
         init_project(data, out)
     assert out.exists() == existed

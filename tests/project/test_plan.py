@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ def test_a_plan_in_3d() -> None:
     # Lengths: 100, 120 (the third scan has 120, 120) and 29, 36, 29 slices of 4.2 mm.
     # 2/3 of 100, 120 and 29 are 66.7, 80 and 19.3.
     assert plan.crop == (64, 80, 16)
+    # 4.2 mm are more than twice 1 and 2 mm, and then no more than 4 mm.
+    assert plan.strides == ((2, 2, 1), (2, 2, 1), (2, 2, 2), (2, 2, 2))
+    # 64^3 are 3.2 times 64 x 80 x 16 voxels.
+    assert plan.batch == (3, 3)
     assert plan.window == (None, None)
 
 
@@ -48,6 +53,49 @@ def test_a_plan_in_2d_puts_the_thickest_axis_first() -> None:
     assert plan.stored_axes == (2, 0, 1)
     assert plan.spacing_mm == (5.0, 1.0, 1.0)
     assert plan.crop == (1, 64, 80)
+    assert plan.strides == ((2, 2),) * 4
+    assert plan.batch == (4, 4)
+
+
+def test_sizes_that_are_known_better_are_kept_and_the_others_go_with_them() -> None:
+    plan = make_plan(FINGERPRINT, overrides={"crop": (32, 32, 12)})
+    # 32 / 8 = 4 and no further; slices of 4.2 mm wait twice, then 12 / 2 = 6.
+    assert plan.strides == ((2, 2, 1), (2, 2, 1), (2, 2, 2))
+    assert plan.batch == (4, 4)
+    flat = {"strides": ((2, 2, 2),), "batch": (1, 5)}
+    assert make_plan(FINGERPRINT, overrides=flat).crop == (64, 80, 16)
+    assert make_plan(FINGERPRINT, overrides=flat).strides == ((2, 2, 2),)
+    assert make_plan(FINGERPRINT, overrides=flat).batch == (1, 5)
+    with pytest.raises(UserError, match=r"the plan: strides = .*each level needs 3 numbers"):
+        make_plan(FINGERPRINT, overrides={"strides": ((2, 2),)})
+
+
+def test_slices_as_scanned_wait_by_the_median_of_the_scans() -> None:
+    plan = make_plan(FINGERPRINT, overrides={"spacing_mm": (1, 1, None), "crop": (64, 80, 16)})
+    # The median is 5 mm: longer than twice 1 and 2 mm, not than twice 4 mm.
+    assert plan.strides == ((2, 2, 1), (2, 2, 1), (2, 2, 2), (2, 2, 2))
+
+
+def test_little_memory_makes_the_batch_smaller_and_then_the_crop() -> None:
+    def sizes(memory_gb: float) -> tuple[tuple[int, ...], tuple[int, int]]:
+        plan = make_plan(FINGERPRINT, dimensions=2, memory_gb=memory_gb)
+        return plan.seen, plan.batch
+
+    # 64 x 80 voxels x 16 x 6 x 1.9375 x 4 bytes are 3.81 MB a pass, and n + n crops 10 n passes.
+    assert sizes(0.16) == ((64, 80), (4, 4))
+    assert sizes(0.15) == ((64, 80), (3, 3))
+    assert sizes(0.08) == ((64, 80), (2, 2))
+    assert sizes(0.07) == ((64, 64), (2, 2))
+
+
+def test_a_plan_from_before_there_were_levels_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    write_plan(path, make_plan(FINGERPRINT))
+    blocks = path.read_text().split("\n\n")
+    old = [block for block in blocks if "\nstrides:" not in block and "\nbatch:" not in block]
+    assert len(old) == len(blocks) - 2
+    path.write_text("\n\n".join(old))
+    assert (read_plan(path).strides, read_plan(path).batch) == ((), (2, 2))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +132,9 @@ def test_values_that_a_plan_cannot_have_are_refused_by_name() -> None:
 def test_little_memory_makes_the_crop_smaller_and_never_too_small() -> None:
     roomy, tight, none = (make_plan(FINGERPRINT, memory_gb=gb).crop for gb in (99, 0.5, 0.001))
     assert roomy == (64, 80, 16)
-    # 0.5 GB are 48,828 voxels or so: the longest axis is cut first, the thin one is kept.
-    assert tight == (48, 48, 16)
+    # Two levels leave the slices alone: 1 + 2/4 + 4/16 + 8/128 (+ 16/1024) times 153,600 bytes a
+    # voxel, so that 0.5 GB are 35,600 voxels. The longest axis is cut first, the thin one is kept.
+    assert tight == (32, 48, 16)
     assert none == (32, 32, 16)
 
 
@@ -153,20 +202,44 @@ def test_long_voxels_that_are_many_are_no_thick_axis() -> None:
     assert make_plan(Fingerprint(tuple(cases), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 5)
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1, 2])
-def test_scan_axes_undo_stored_axes(plan: Plan, axis: int | None) -> None:
-    if axis is not None:
-        plan = changed(plan, dimensions=2, slice_axis=axis, crop=(1, 8, 8))
-    shape = (5, 6, 7)
-    stored = tuple(shape[a] for a in plan.stored_axes)
-    assert axis is None or stored[0] == shape[axis]
-    assert tuple(stored[a] for a in plan.scan_axes) == shape
-
-
 def test_the_stored_shape_keeps_the_size_in_millimetres(plan: Plan) -> None:
     # 10 mm, 12 mm and 9 mm in voxels of 1, 2 and 3 mm.
     assert plan.stored_shape((5, 12, 9), (2, 1, 1)) == (10, 6, 3)
     assert plan.stored_shape((1, 1, 1), (0.1, 0.1, 0.1)) == (1, 1, 1)
+
+
+def test_an_axis_without_a_spacing_keeps_its_voxels(plan: Plan, tmp_path: Path) -> None:
+    plan = changed(plan, spacing_mm=(None, 2, None))
+    assert plan.stored_shape((5, 12, 9), (2, 1, 1)) == (5, 6, 9)
+    flat = changed(plan, dimensions=2, slice_axis=2, crop=(1, 8, 8), spacing_mm=(5, None, 2))
+    assert flat.stored_shape((5, 12, 9), (2, 1, 10)) == (9, 5, 6)
+    write_plan(tmp_path / "plan.yaml", plan)
+    assert "\nspacing_mm: [null, 2.0, null]\n" in (tmp_path / "plan.yaml").read_text()
+    assert read_plan(tmp_path / "plan.yaml") == plan
+    with pytest.raises(ValidationError, match="greater than 0"):
+        changed(plan, spacing_mm=(None, 0, None))
+
+
+def test_a_crop_goes_by_the_voxels_that_scans_have_where_they_stay_as_they_are() -> None:
+    cases = FINGERPRINT.cases[1:]
+    two = replace(FINGERPRINT, cases=cases)
+    plan = make_plan(two, 2, overrides={"spacing_mm": (None, None, None)}, memory_gb=99)
+    assert plan.spacing_mm == (None, None, None)
+    # The median of 100 and 240 voxels is 170, that of 120 and 240 is 180: 2/3 are 113 and 120.
+    assert plan.crop == (1, 112, 112)
+    # At their median of 0.75 mm they have 133 and 160, 160 and 160: 2/3 are 98 and 107.
+    assert make_plan(two, 2, memory_gb=99).crop == (1, 96, 96)
+
+
+def test_a_crop_goes_by_the_content_where_it_is_known() -> None:
+    case = CaseFacts("a", (240, 240, 155), (1, 1, 1), 1, content_shape=(144, 96, 120))
+    known = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    # 2/3 are 96, 64 and 80.
+    assert make_plan(known, memory_gb=99).crop == (96, 64, 80)
+    entire = make_plan(known, overrides={"crop_to_content": False}, memory_gb=99)
+    assert entire.crop != (96, 64, 80)
+    # A spacing is chosen by whole scans: 3 times fewer slices would be a thick axis.
+    assert make_plan(known).spacing_mm == entire.spacing_mm == (1, 1, 1)
 
 
 def test_slices_are_never_resampled_across(plan: Plan) -> None:
@@ -177,9 +250,12 @@ def test_slices_are_never_resampled_across(plan: Plan) -> None:
 
 def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
     assert plan.hash() == changed(plan, crop=(8, 8, 8), class_names=("a", "b", "c")).hash()
+    assert plan.hash() == changed(plan, strides=((2, 2, 2),), batch=(1, 7)).hash()
     for values in (
         {"spacing_mm": (1, 2, 4)},
+        {"spacing_mm": (1, 2, None)},
         {"high_percentile": 99},
+        {"crop_to_content": False},
         {"window": [[0, 1]]},
         {"label_values": (0, 300, 7)},
         {"dimensions": 2, "slice_axis": 0, "crop": (1, 16, 16)},
@@ -250,6 +326,18 @@ def test_a_missing_or_empty_plan_is_refused(tmp_path: Path) -> None:
         ({"window": [[1, 1]]}, "low must be below high"),
         ({"window": [None, [0, 1]]}, "2 windows for 1 channels"),
         ({"dimensions": 4}, "2 or 3"),
+        ({"strides": ((2, 2),)}, "each level needs 3 numbers"),
+        ({"strides": ((2, 3, 2),)}, "halves some axes"),
+        ({"strides": ((2, 2, 2), (1, 1, 1))}, "halves some axes"),
+        (
+            {"strides": ((2, 2, 2), (1, 2, 2)), "crop": (6, 16, 6)},
+            r"6 voxels along axis 2 do not make 2 or more of 4 each; for crop \[6, 16, 6\] write "
+            # Of 1 x 2 x 3 mm; 3 mm wait for 1 mm, and 3 voxels are not halved.
+            r"\[\[2, 2, 1\], \[1, 2, 2\]\]",
+        ),
+        ({"strides": ((2, 2, 2),) * 4}, "16 voxels along axis 0 do not make 2 or more of 16"),
+        ({"strides": ((2, 2, 2),), "crop": (5, 5, 5)}, "make two axes of it even and longer"),
+        ({"batch": (0, 2)}, "greater than 0"),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(

@@ -16,7 +16,8 @@ from tracoco import files
 from tracoco.errors import UserError
 from tracoco.project import prepare as prepare_module
 from tracoco.project import sources
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 
 Save = Callable[..., Path]
@@ -58,12 +59,27 @@ def test_the_facts_beside_a_case_say_where_it_comes_from(project: Project) -> No
     facts = json.loads((project.store_root / "a.json").read_text())
     assert facts["shape"] == [4, 5, 6]
     assert facts["spacing_mm"] == [1, 1, 1]
+    assert facts["scan_shape"] == [4, 5, 6]
+    assert facts["box"] == {"start": [0, 0, 0], "size": [4, 5, 6]}
     assert sum(facts["class_voxels"]) == 4 * 5 * 6
     assert facts["plan"] == project.load_plan().hash()
     assert len(facts["sources"]["images"][0]) == 64
     assert len(facts["stamps"]["images"][0]) == 64
     assert any("percentiles 0.5 and 99.5" in step for step in facts["steps"])
     assert json.loads((project.store_root / "u.json").read_text())["class_voxels"] is None
+
+
+def test_the_facts_say_which_part_of_a_scan_is_stored(
+    project: Project, data: Path, save: Save
+) -> None:
+    image = np.zeros((4, 5, 6), dtype=np.float32)
+    image[1:3, :, 2:] = np.random.default_rng(0).uniform(1, 2, (2, 5, 4))
+    save(data / "images" / "u.nii.gz", image)
+    prepare(project)
+    facts = json.loads((project.store_root / "u.json").read_text())
+    assert (facts["shape"], facts["scan_shape"]) == ([2, 5, 4], [4, 5, 6])
+    assert facts["box"] == {"start": [1, 0, 2], "size": [2, 5, 4]}
+    assert any("(1, 0, 2) to before (3, 5, 6) of (4, 5, 6)" in step for step in facts["steps"])
 
 
 def test_what_is_done_is_not_done_again(project: Project) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
+from tracoco.geometry import Box
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
 from tracoco.project.prepared import foreground_voxels, prepare_case
@@ -53,6 +54,27 @@ def test_channels_must_be_those_of_the_plan(case: Case, plan: Plan, save: Save) 
     save(case.images[0], np.zeros((6, 6, 6, 2), dtype=np.uint8))
     with pytest.raises(UserError, match=r"a\.nii has 2 channels, the plan 1"):
         prepare_case(case, plan)
+
+
+def test_structures_in_the_margin_are_lost_and_counted(case: Case, plan: Plan, save: Save) -> None:
+    image = np.zeros((6, 6, 6), dtype=np.float32)
+    image[:, 2:, :4] = np.random.default_rng(0).uniform(1, 2, (6, 4, 4))
+    save(case.images[0], image)
+    plan = plan.model_copy(update={"spacing_mm": (1, 1, 1)})
+    prepared = prepare_case(case, plan)
+    assert prepared.box == Box((0, 2, 0), (6, 4, 4))
+    assert (prepared.shape, prepared.scan_shape) == ((6, 4, 4), (6, 6, 6))
+    assert prepared.label is not None
+    # The label has the upper 3 of 6 layers, 36 voxels each; a layer of 6 x 4 is left of it.
+    assert np.count_nonzero(prepared.label) == 24
+    assert "84 labelled voxels lost, which lie in that margin" in prepared.steps
+    box = "voxels (0, 2, 0) to before (6, 6, 4) of (6, 6, 6): the rest is a constant margin"
+    assert box in prepared.steps
+    assert "resampled from (6, 4, 4) voxels of (1.0, 1.0, 1.0) mm" in prepared.steps
+
+
+def test_a_scan_that_is_kept_whole_says_nothing_of_a_margin(case: Case, plan: Plan) -> None:
+    assert not any("margin" in step for step in prepare_case(case, plan).steps)
 
 
 def test_foreground_voxels_are_in_the_foreground_and_always_the_same() -> None:

@@ -1,22 +1,19 @@
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tracoco.errors import UserError
+from tracoco.geometry import Box
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
     class_indices,
+    kept_box,
     label_to_network_grid,
     normalise,
     raw_values,
     to_network_grid,
-    to_scan_grid,
 )
-from tracoco.scans.scan import Shape
 
 
 def isotropic(
@@ -36,16 +33,6 @@ def isotropic(
             "high_percentile": 100 if full else 99.5,
         }
     )
-
-
-def layers(shape: Shape, axis: int) -> NDArray[np.uint8]:
-    """Layers of two equal voxels along an axis: classes 1, 0, 2, 1, ..."""
-    values = np.resize(np.array([1, 1, 0, 0, 2, 2], dtype=np.uint8), shape[axis])
-    return np.broadcast_to(np.expand_dims(values, [a for a in range(3) if a != axis]), shape).copy()
-
-
-def probability_of(label: NDArray[np.uint8]) -> torch.Tensor:
-    return F.one_hot(torch.from_numpy(label).long(), 3).movedim(-1, 0).float()
 
 
 def test_intensities_are_clipped_at_percentiles_and_scaled() -> None:
@@ -92,9 +79,34 @@ def test_without_resampling_nothing_is_interpolated() -> None:
 def test_voxels_twice_as_wide_are_means_of_two() -> None:
     # Along x: 0, 1, ..., 7, scaled by 1/7. Voxel 0 of 2 mm lies between 0 and 1, and so on.
     image = np.broadcast_to(np.arange(8, dtype=np.float32)[:, None, None], (8, 2, 2))[None].copy()
-    grid = to_network_grid(image, (1, 1, 1), isotropic(spacing_mm=2, full=True))
+    plan = isotropic(spacing_mm=2, full=True).model_copy(update={"crop_to_content": False})
+    grid = to_network_grid(image, (1, 1, 1), plan)
     assert grid.shape == (1, 4, 1, 1)
     assert grid.ravel() == pytest.approx(np.array([0.5, 2.5, 4.5, 6.5]) / 7)
+
+
+def test_an_axis_without_a_spacing_is_not_interpolated() -> None:
+    image = np.random.default_rng(0).random((1, 3, 4, 6), dtype=np.float32)
+    plan = isotropic().model_copy(update={"spacing_mm": (None, None, 2.0)})
+    grid = to_network_grid(image, (0.7, 5, 1), plan)
+    assert grid.shape == (1, 3, 4, 3)
+    scaled = normalise(image[0], plan)
+    # Along z each voxel is the mean of two.
+    np.testing.assert_allclose(grid[0], scaled.reshape(3, 4, 3, 2).mean(axis=3), rtol=1e-5)
+
+
+def test_the_margin_is_left_out_and_still_counts_for_the_percentiles() -> None:
+    image = np.full((1, 10, 10, 10), -1, dtype=np.float32)
+    image[0, 2:5, 1:9, 3:6] = np.arange(1, 73).reshape(3, 8, 3)
+    assert kept_box(image, isotropic()) == Box((2, 1, 3), (3, 8, 3))
+    grid = to_network_grid(image, (1, 1, 1), isotropic())
+    # 72 of 1000 voxels are no margin. The lowest percentile lies in the margin, and the highest
+    # 4.995 places below the top, between 67 and 68: there is 67.005.
+    expected = (np.arange(1, 73).reshape(3, 8, 3) + 1) / 68.005
+    np.testing.assert_allclose(grid[0], expected.clip(0, 1), rtol=1e-6)
+    entire = isotropic().model_copy(update={"crop_to_content": False})
+    assert kept_box(image, entire) == Box((0, 0, 0), (10, 10, 10))
+    assert np.array_equal(to_network_grid(image, (1, 1, 1), entire)[:, 2:5, 1:9, 3:6], grid)
 
 
 def test_2d_projects_store_the_slice_axis_first() -> None:
@@ -110,62 +122,18 @@ def test_another_number_of_channels_is_refused() -> None:
         to_network_grid(np.zeros((2, 2, 2, 2), dtype=np.float32), (1, 1, 1), isotropic())
 
 
-@pytest.mark.parametrize("slice_axis", [None, 0, 1, 2])
-@pytest.mark.parametrize("spacing_mm", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-def test_labels_come_back_from_the_networks_grid(
-    slice_axis: int | None, spacing_mm: float, axis: int
-) -> None:
-    label = layers((4, 6, 8), axis)
-    plan = isotropic(slice_axis, spacing_mm=spacing_mm)
-    stored = label_to_network_grid(label, (1, 1, 1), plan)
-    assert stored.dtype == np.uint8
-    assert stored.shape == plan.stored_shape((4, 6, 8), (1, 1, 1))
-    back = to_scan_grid(probability_of(stored), (4, 6, 8), plan)
-    assert back.dtype == np.uint8
-    assert np.array_equal(back, label)
-
-
 def test_image_and_label_stay_together() -> None:
     # A bright box; its label must cover the voxels that are more than half bright.
     label = np.zeros((12, 10, 8), dtype=np.uint8)
     label[3:9, 2:7, 1:6] = 1
     plan = isotropic(slice_axis=2, spacing_mm=1.7, full=True)
     spacing = (1.0, 1.3, 2.0)
-    image = to_network_grid(label[None].astype(np.float32), spacing, plan)
+    bright = label[None].astype(np.float32)
+    bright[0, 0, 0, 0] = bright[0, -1, -1, -1] = 0.1  # no margin
+    image = to_network_grid(bright, spacing, plan)
     stored = label_to_network_grid(label, spacing, plan)
     assert stored.any()
     assert np.array_equal(stored == 1, image[0] > 0.5)
-
-
-def test_probabilities_are_resampled_before_the_class_is_chosen() -> None:
-    # From 2 voxels to 4: class 1 has 0.9, 0.75 * 0.9 + 0.25 * 0.3 = 0.75, 0.45 and 0.3.
-    one = torch.tensor([0.9, 0.3]).reshape(1, 2, 1, 1)
-    probability = torch.cat([1 - one, one, torch.zeros_like(one)])
-    back = to_scan_grid(probability, (4, 1, 1), isotropic(spacing_mm=2))
-    assert back.ravel().tolist() == [1, 1, 0, 0]
-
-
-def test_a_tie_goes_to_the_first_class() -> None:
-    probability = torch.tensor([0.2, 0.4, 0.4]).reshape(3, 1, 1, 1)
-    assert to_scan_grid(probability, (1, 1, 1), isotropic()).item() == 1
-
-
-def test_maps_may_come_one_after_the_other_and_are_left_as_they_are() -> None:
-    label = layers((4, 4, 4), 2)
-    probability = probability_of(label)
-    before = probability.clone()
-    back = to_scan_grid((one for one in probability), (4, 4, 4), isotropic())
-    assert np.array_equal(back, label)
-    assert torch.equal(probability, before)
-    with pytest.raises(ValueError, match="no class"):
-        to_scan_grid(iter(()), (4, 4, 4), isotropic())
-
-
-def test_half_precision_is_fine() -> None:
-    label = layers((4, 4, 4), 1)
-    half = probability_of(label).half()
-    assert np.array_equal(to_scan_grid(half, (4, 4, 4), isotropic()), label)
 
 
 @given(

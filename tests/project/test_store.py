@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.project.preprocess import normalise
 from tracoco.project.store import Store, StoredCase
@@ -30,7 +31,7 @@ def store(project: Project) -> Store:
 
 def test_cases_are_known_by_id(store: Store) -> None:
     assert store.ids == ("a", "b", "c", "u", "v")
-    assert store.case("u") == StoredCase("u", store.root, (4, 5, 6), None)
+    assert store.case("u") == StoredCase("u", store.root, (4, 5, 6), None, (1, 1, 1))
 
 
 def test_arrays_are_those_of_the_scans(store: Store, project: Project, data: Path) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project import folder
-from tracoco.project.folder import Project, create_project, init_project
+from tracoco.project import create
+from tracoco.project.create import create_project, init_project
+from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.prepare import prepare
 from tracoco.project.proposal import SplitChoice, propose
@@ -112,7 +113,7 @@ def test_a_failed_write_leaves_the_project_as_it_was(
     def fail(*_: object) -> None:
         raise UserError("no space left")
 
-    monkeypatch.setattr(folder, "write_origin", fail)
+    monkeypatch.setattr(create, "write_origin", fail)
     with pytest.raises(UserError, match="no space left"):
         update(project, data)
     assert files_of(project) == before

@@ -10,11 +10,12 @@ from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.training import build
-from tracoco.training.build import run_crop, run_method
+from tracoco.training.build import resolved, run_crop, run_method, run_strides
 
 
 def flat(plan: Plan) -> Plan:
-    return plan.model_copy(update={"dimensions": 2, "slice_axis": 2, "crop": (1, 16, 16)})
+    sizes = {"crop": (1, 16, 16), "strides": ((2, 2), (2, 2))}
+    return plan.model_copy(update={"dimensions": 2, "slice_axis": 2, **sizes})
 
 
 def test_the_crop_is_the_plans_unless_given(project: Project) -> None:
@@ -75,4 +76,68 @@ def test_a_network_is_built_for_the_runs_crop_and_with_its_options(
 
 def test_a_crop_that_does_not_fit_is_refused_when_the_method_is_built(project: Project) -> None:
     with pytest.raises(UserError, match="cannot be halved 3 times on axis 1"):
-        run_method(load_config(None, ["data.crop=[16, 12, 16]"]), project.load_plan())
+        run_method(load_config(None, ["data.crop=[16, 15, 15]"]), project.load_plan())
+    settings = ["network.name=unet", "data.crop=[32, 24, 16]"]
+    with pytest.raises(UserError, match="cannot be halved 4 times on axis 1, as 'unet' does"):
+        run_method(load_config(None, settings), project.load_plan())
+
+
+def test_what_the_settings_leave_open_is_the_plans(project: Project) -> None:
+    plan = project.load_plan().model_copy(update={"batch": (3, 5)})
+    # Voxels of 1 x 1 x 2 mm: 16, 16 and 20 to 4, 4 and 5.
+    assert plan.strides == ((2, 2, 2), (2, 2, 2))
+    config = resolved(load_config(None), plan)
+    assert config.data.batch == (3, 5)
+    assert config.data.crop == plan.crop == (16, 16, 20)
+    assert config.network.strides == plan.strides
+    assert resolved(config, plan) == config
+    given = load_config(None, ["data.unlabelled_batch=0", "network.strides=[[2, 2, 1]]"])
+    assert resolved(given, plan).data.batch == (3, 0)
+    assert resolved(given, plan).network.strides == ((2, 2, 1),)
+    told = load_config(None, ["network.strides=[[2, 2, 1]]", "network.filters=2"])
+    assert run_method(told, plan).inference_network().stride == (2, 2, 1)
+
+
+def test_another_crop_keeps_the_plans_levels_if_it_can_and_else_gets_its_own(
+    project: Project,
+) -> None:
+    plan = project.load_plan()
+
+    def strides(crop: str) -> object:
+        return run_strides(load_config(None, [f"data.crop={crop}"]), plan)
+
+    assert strides("[64, 64, 64]") == plan.strides
+    assert strides("[16, 12, 16]") == plan.strides
+    # 14 halves once, then it is odd.
+    assert strides("[16, 14, 16]") == ((2, 2, 2), (2, 1, 2))
+    assert run_strides(load_config(None, ["data.crop=[16, 6]"]), flat(plan)) == ((2, 2),)
+
+
+@pytest.mark.parametrize("given", [[], ["network.strides=[]"]])
+def test_a_plan_from_before_there_were_levels_builds_the_network_of_then(
+    project: Project, given: list[str]
+) -> None:
+    plan = project.load_plan()
+    plan = plan.model_copy(update={"crop": (16, 16, 8)} | ({} if given else {"strides": ()}))
+    config = load_config(None, ["network.filters=4", *given])
+    assert resolved(config, plan).network.strides == ((2, 2, 2),) * 3
+    assert resolved(resolved(config, plan), plan) == resolved(config, plan)
+    assert run_method(config, plan).inference_network().feature_channels == (4, 8, 16, 32)
+
+
+def test_networks_that_cannot_be_told_leave_the_plans_strides_alone(project: Project) -> None:
+    plan = project.load_plan().model_copy(update={"crop": (32, 16, 16), "strides": ((2, 2, 1),)})
+    config = load_config(None, ["network.name=vnet", "network.filters=2"])
+    assert resolved(config, plan).network.strides is None
+    assert run_method(config, plan).inference_network().stride == (16, 16, 16)
+    told = load_config(None, ["network.name=vnet", "network.strides=[[2, 2, 2]]"])
+    with pytest.raises(UserError, match=r"'vnet' takes no network\.strides"):
+        run_method(told, plan)
+
+
+def test_strides_of_other_dimensions_are_refused(project: Project) -> None:
+    config = load_config(None, ["network.strides=[[2, 2]]"])
+    with pytest.raises(
+        UserError, match=r"network\.strides \[\[2, 2\]\]: each level needs 3 numbers"
+    ):
+        run_method(config, project.load_plan())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from samples import write_ball
 
-from tracoco.project.folder import init_project
+from tracoco.project.create import init_project
 from tracoco.project.prepare import prepare
 
 SHAPE = (32, 32, 32)

@@ -25,3 +25,26 @@ def test_a_device_that_is_not_there_is_refused(name: str) -> None:
 
 def test_auto_finds_something() -> None:
     assert choose_device("auto").type in {"cpu", "cuda", "mps"}
+
+
+def test_the_clock_waits_for_a_gpu_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    assert Team(0, 1, torch.device("cpu")).clock() > 0
+    assert waited == []
+    assert Team(0, 1, torch.device("cuda:1")).clock() > 0
+    assert waited == [torch.device("cuda:1")]
+
+
+@pytest.mark.parametrize("name", ["cuda", "auto"])
+def test_a_gpu_is_told_to_be_fast(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", told.append)
+    assert choose_device("cpu").type == "cpu"
+    assert told == []
+    assert choose_device(name).type == "cuda"
+    assert told == ["high"]
+    assert torch.backends.cudnn.benchmark

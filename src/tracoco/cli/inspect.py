@@ -77,8 +77,7 @@ def _explanation(opened: "Project", memory_gb: float | None) -> dict[str, Any]:
 
 def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
     """Which networks can be trained on the planned crop; a run chooses one with network.name."""
-    from math import prod
-
+    from tracoco.geometry import total_stride
     from tracoco.networks import NETWORKS
     from tracoco.project.memory_budget import KEPT_MAPS, passes, training_gb
 
@@ -86,13 +85,15 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
     for name, facts in NETWORKS.items():
         if values.dimensions not in facts.builders or name not in KEPT_MAPS:
             continue
-        crop = values.crop[3 - values.dimensions :]
-        needed = training_gb(prod(crop), values.dimensions, name)
-        halves = all(length % facts.stride == 0 for length in crop)
-        able = "can be trained on this crop" if halves else f"needs multiples of {facts.stride}"
+        own = facts.own_strides(values.dimensions)
+        strides = (facts.strided and values.strides) or own
+        needed = training_gb(values.seen, strides, values.batch, name)
+        steps = total_stride(strides)
+        halves = not any(n % step for n, step in zip(values.seen, steps, strict=True))
+        able = "can be trained on this crop" if halves else f"needs multiples of {max(steps)}"
         if halves and needed > budget:
             able = f"needs more than {budget:.3g} GB on this crop"
-        numbers = f"{passes()} passes of a step: {needed:.2g} GB"
+        numbers = f"{passes(values.batch)} passes of a step: {needed:.2g} GB"
         rows.append({"name": "network.name", "value": name, "why": able, "numbers": numbers})
     return rows
 

@@ -14,7 +14,8 @@ from tracoco.cli.pairing import pairing_json, print_notes, print_pairing
 from tracoco.console import counted, print_json, progress_console
 from tracoco.errors import UserError
 from tracoco.paper.case_lists import listed_splits
-from tracoco.project.folder import Project, check_free, create_project
+from tracoco.project.create import check_free, create_project
+from tracoco.project.folder import Project
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
 from tracoco.project.proposal import Proposal, propose
 from tracoco.project.update import apply_update, propose_update
@@ -49,7 +50,7 @@ def make_project(request: InitRequest) -> None:
     print_notes(proposal)
     crop = " x ".join(map(str, project.load_plan().crop))
     print(f"crops of {crop} voxels; edit {project.plan_file} to change")
-    print(f"next: tracoco prepare {project.root}")
+    print(f"next: tracoco check {project.root}, or at once tracoco prepare {project.root}")
 
 
 def update_project(request: InitRequest) -> None:

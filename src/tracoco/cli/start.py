@@ -119,3 +119,9 @@ def prepare(
         count = fill_store(opened, on_case, workers)
     print(f"{count} cases in {opened.store_root}")
     print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
+    if not splits.unlabelled and len(splits.labelled) > 1:
+        few = max(1, len(splits.labelled) // 10)
+        print(
+            f"every scan has a label: with --set data.labelled={few} in place of --method, the "
+            f"labels of all but {few} are hidden and the others learnt from without"
+        )

@@ -28,7 +28,12 @@ class Crops:
 
     def to(self, device: torch.device) -> "Crops":
         """The same crops on another device."""
-        return replace(self, values=self.values.to(device), inside=self.inside.to(device))
+        return replace(self, values=_move(self.values, device), inside=_move(self.inside, device))
+
+    def pin_memory(self) -> "Crops":
+        """The same crops in memory that a GPU copies from by itself."""
+        values, inside = self.values.pin_memory(), self.inside.pin_memory()
+        return replace(self, values=values, inside=inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class Batch:
 
     first: Crops
     second: Crops
+    """Without voxels where the method looks at first crops alone."""
     labels: Tensor
     cases: tuple[str, ...]
 
@@ -61,9 +67,13 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return Batch(
-            self.first.to(device), self.second.to(device), self.labels.to(device), self.cases
-        )
+        labels = _move(self.labels, device)
+        return Batch(self.first.to(device), self.second.to(device), labels, self.cases)
+
+    def pin_memory(self) -> "Batch":
+        """The same batch in pinned memory; torch's loader asks for it by this name."""
+        first, second = self.first.pin_memory(), self.second.pin_memory()
+        return Batch(first, second, self.labels.pin_memory(), self.cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +97,9 @@ class BatchSource:
 
     def __getitem__(self, step: int) -> Batch:
         """Draw and read the batch of `step`."""
-        config = self.rule.config
-        labelled = self._pairs(Stream.LABELLED, self.labelled, config.labelled_batch, step)
-        unlabelled = self._pairs(Stream.UNLABELLED, self.unlabelled, config.unlabelled_batch, step)
+        labelled_batch, unlabelled_batch = self.rule.config.batch
+        labelled = self._pairs(Stream.LABELLED, self.labelled, labelled_batch, step)
+        unlabelled = self._pairs(Stream.UNLABELLED, self.unlabelled, unlabelled_batch, step)
         return collate([*labelled, *unlabelled])
 
     def _pairs(
@@ -127,13 +137,19 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
     )
 
 
-def batches(source: BatchSource, start: int, stop: int, workers: int) -> Iterator[Batch]:
-    """The batches of steps `start` to `stop`, read ahead by `workers` processes."""
+def batches(
+    source: BatchSource, start: int, stop: int, workers: int, *, pinned: bool = False
+) -> Iterator[Batch]:
+    """The batches of steps `start` to `stop`, read ahead by `workers` processes.
+
+    Pinned ones are copied to a GPU while it computes; without a GPU they are of no use.
+    """
     loader = DataLoader(
         _Excused(source),
         sampler=range(start, stop),
         batch_size=None,
         num_workers=workers,
+        pin_memory=pinned,
         # Its own generator: the loader must not draw from the one that the networks use.
         generator=torch.Generator(),
         worker_init_fn=_ignore_signals,
@@ -142,6 +158,11 @@ def batches(source: BatchSource, start: int, stop: int, workers: int) -> Iterato
         if isinstance(batch, UserError):
             raise batch
         yield batch
+
+
+def _move(tensor: Tensor, device: torch.device) -> Tensor:
+    # A GPU does what it is told in order, so nothing is computed before the copy has arrived.
+    return tensor.to(device, non_blocking=device.type == "cuda")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,10 @@ class Crop:
 
 @dataclass(frozen=True, slots=True)
 class CropPair:
-    """Two crops of one case; the label belongs to the first, and only labelled cases have one."""
+    """Two crops of one case; the label belongs to the first, and only labelled cases have one.
+
+    A second crop that nobody looks at has a place and no voxels: its last axis is of length 0.
+    """
 
     case: str
     first: Crop
@@ -50,6 +53,8 @@ class CropRule:
     """Axes whose spacing is equal, for quarter turns; the in-plane axes of 2D projects."""
     turns: bool
     config: DataConfig
+    pairs: bool = True
+    """Whether the second crops are looked at; if not, their place is drawn and nothing is read."""
 
     @property
     def flip_axes(self) -> tuple[int, ...]:
@@ -78,13 +83,16 @@ def draw_crop_pair(
         voxels = image[_last_axes(first.intersect(whole(case.shape)))]
         looks = draw_strong(random, looks.brightness, voxels)
 
-    def crop(box: Box) -> Crop:
+    def crop(box: Box, *, read: bool = True) -> Crop:
+        start = orientation.place(box, case.shape)
+        if not read:
+            nothing = np.empty((len(image), *rule.size[:-1], 0), dtype=np.float32)
+            return Crop(nothing, nothing[0] > 0, start)
         values = orientation.apply(read_changed(image, box, looks))
-        inside = orientation.apply(inside_volume(box, case.shape))
-        return Crop(values, inside, orientation.place(box, case.shape))
+        return Crop(values, orientation.apply(inside_volume(box, case.shape)), start)
 
     label = orientation.apply(read_box(case.label(), first)) if labelled else None
-    return CropPair(case.id, crop(first), crop(second), label)
+    return CropPair(case.id, crop(first), crop(second, read=rule.pairs), label)
 
 
 def read_changed(image: NDArray[np.float32], box: Box, looks: Appearance) -> NDArray[np.float32]:

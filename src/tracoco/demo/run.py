@@ -14,7 +14,8 @@ from tracoco.evaluation.folders import evaluate_predictions
 from tracoco.experiment import train
 from tracoco.inference.predictions import predict_scans
 from tracoco.presets import load_config
-from tracoco.project.folder import Project, init_project
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.report.compare import ComparisonRow, compare_runs
 from tracoco.report.page import write_report

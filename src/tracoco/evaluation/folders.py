@@ -1,13 +1,12 @@
 """Evaluate files: pair predictions with truths, check that they fit, score every pair."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tracoco.errors import UserError, raise_all
+from tracoco.errors import raise_all
+from tracoco.evaluation.pair_checks import check_pairs
 from tracoco.evaluation.pairs import Pair, pair_files
 from tracoco.evaluation.scores import CaseScore, Protocol, score_case
 from tracoco.evaluation.summary import Summary, summarise
@@ -15,7 +14,6 @@ from tracoco.files import write_json
 from tracoco.inference.components import remove_small_components
 from tracoco.inference.notes import merged_note
 from tracoco.scans.reader import read_label
-from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
 
 SHARES = ("dice", "jaccard", "nsd", "volume_error")
 """Scores that are computed as fractions and shown in percent."""
@@ -99,7 +97,7 @@ def evaluate(
     # Everything is read once for the checks and again for the scores: hundreds of volumes do not
     # fit in memory, and nobody wants to learn of a missing file after an hour.
     known = names or {}
-    values = _check_pairs(pairs, set(known), problems)
+    values = check_pairs(pairs, set(known), problems)
     raise_all(problems)
     classes = {value: known.get(value, str(value)) for value in values}
     scores = (score for pair in pairs for score in _score_pair(pair, classes, protocol))
@@ -113,59 +111,6 @@ def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> l
     return score_case(pair.case, found, truth.array, truth.spacing_mm, classes, protocol)
 
 
-def _check_pairs(pairs: Sequence[Pair], known: set[int], problems: list[str]) -> list[int]:
-    """Collect what does not fit, and give the classes: known ones, and all of the truths but 0."""
-    predicted: dict[Pair, set[int]] = {}
-    true: set[int] = set()
-    for pair in pairs:
-        try:
-            prediction, truth = read_label(pair.prediction), read_label(pair.truth)
-        except UserError as error:
-            problems.append(str(error))
-            continue
-        problems.extend(_grid_problems(prediction, truth))
-        predicted[pair] = _values(prediction)
-        true |= _values(truth)
-    if predicted and not true:
-        problems.append("no truth has a labelled voxel: all are 0, so there is nothing to score")
-    else:
-        problems.extend(_unknown_values(predicted, true | known))
-    return sorted(true | known)
-
-
 def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
     shares = {key: row[key] for key in SHARES if row[key] is not None}
     return row | {key: 100 * value for key, value in shares.items()}
-
-
-def _values(label: LabelScan) -> set[int]:
-    return set(np.unique(label.array[label.array != 0]).tolist())
-
-
-def _unknown_values(predicted: Mapping[Pair, set[int]], true: set[int]) -> Iterator[str]:
-    for pair, values in predicted.items():
-        if values - true:
-            yield (
-                f"{pair.prediction} has the values {_listed(values - true)}, which no truth has; "
-                f"known are {_listed(true)}. Give its classes the values of the truth"
-            )
-
-
-def _listed(values: set[int]) -> str:
-    return ", ".join(map(str, sorted(values)))
-
-
-def _grid_problems(prediction: LabelScan, truth: LabelScan) -> Iterator[str]:
-    if prediction.array.shape != truth.array.shape:
-        yield (
-            f"{prediction.source} has {prediction.array.shape} voxels, {truth.source} has "
-            f"{truth.array.shape}; resample the prediction to the grid of its scan"
-        )
-        return
-    x, y, z = truth.array.shape
-    off = voxels_apart(truth.affine, prediction.affine, (x, y, z))
-    if off > SAME_GRID:
-        yield (
-            f"{prediction.source} and {truth.source} lie up to {off:.2f} voxels apart in space; "
-            "write the prediction with the affine of its scan, or resample it to that grid"
-        )

@@ -8,6 +8,7 @@ import torch
 from tracoco.config import InferenceConfig
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Index
+from tracoco.inference.fast_network import ready_to_predict
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import Method
 from tracoco.project.store import StoredCase
@@ -22,10 +23,11 @@ def mean_dice(
 ) -> float:
     """Mean Dice over the structures that the cases have; one that is missed counts as 0."""
     scores = []
-    for case in cases:
-        volume = torch.from_numpy(np.array(case.image())).to(device)
-        answer = predict_volume(method.predict, volume, window, config)
-        found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
-        present = [index for index in np.unique(truth) if index != 0]
-        scores += [dice(found == index, truth == index) or 0.0 for index in present]
+    with ready_to_predict(method) as ready:
+        for case in cases:
+            volume = torch.from_numpy(np.array(case.image())).to(device)
+            answer = predict_volume(ready.predict, volume, window, config)
+            found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
+            present = [index for index in np.unique(truth) if index != 0]
+            scores += [dice(found == index, truth == index) or 0.0 for index in present]
     return float(np.mean(scores)) if scores else 0.0

@@ -15,9 +15,10 @@ def check_cases(config: Config, splits: Splits, source: Path) -> None:
     if taught and not (splits.unlabelled or config.data.reuse_labelled):
         raise UserError(
             f"{source} has no unlabelled cases, which '{name}' learns from; add scans without "
-            "labels, set data.reuse_labelled to true, or use --method supervised"
+            "labels, hide some with data.labelled=N, set data.reuse_labelled to true, or use "
+            "--method supervised"
         )
-    if taught and not config.data.unlabelled_batch:
+    if taught and not config.data.batch[1]:
         raise UserError(
             f"data.unlabelled_batch is 0, but '{name}' learns from unlabelled crops; "
             "set it to 2, or use --method supervised"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracoco.config import Config
+from tracoco.config import SAME_RESULT, Config
 from tracoco.data.batches import BatchSource, Share
 from tracoco.data.crop_pair import CropRule
 from tracoco.evaluation.validation import mean_dice
@@ -15,13 +15,14 @@ from tracoco.experiment.starting_weights import StartingWeights
 from tracoco.inference.sliding_window import check_windows
 from tracoco.methods import method_row
 from tracoco.methods.method import Method, resolved_choice
+from tracoco.project.batch import within_cases
 from tracoco.project.fewer_labels import with_fewer_labels
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.project.store import Store
 from tracoco.report.wording import count, listed
-from tracoco.training.build import run_crop, run_method
+from tracoco.training.build import resolved, run_crop, run_method
 from tracoco.training.run_folder import CHOSEN_ON_TEST
 from tracoco.training.team import Team
 from tracoco.training.trainer import Validate
@@ -47,23 +48,21 @@ class Experiment:
         """Read the project and check that it and the settings go together."""
         plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
         splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
-        crop = run_crop(config, plan)
+        scans = len(splits.labelled), len(splits.unlabelled) or len(splits.labelled)
+        sizes = within_cases(plan.batch, *scans)
+        config = resolved(config, plan.model_copy(update={"batch": sizes}))
         check_cases(config, splits, project.splits_file)
-        check_windows(crop, config.inference)  # now, rather than after the training
-        taught = method_row(config.method.name).taught
-        data = config.data.model_copy(
-            update={
-                "crop": crop,
-                # A method that learns nothing from unlabelled crops need not read them.
-                "unlabelled_batch": config.data.unlabelled_batch if taught else 0,
-            }
-        )
+        check_windows(run_crop(config, plan), config.inference)  # rather than after the training
+        data = config.data
+        if not method_row(config.method.name).taught:
+            # A method that learns nothing from unlabelled crops need not read them.
+            data = data.model_copy(update={"unlabelled_batch": 0})
         choice = resolved_choice(config.method)
         store.check(splits, plan)
-        resolved = config.model_copy(update={"data": data, "method": choice})
+        config = config.model_copy(update={"data": data, "method": choice})
         hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
         mark = project.load_origin().watermark
-        return cls(resolved, plan, splits, store, hidden, watermark=mark)
+        return cls(config, plan, splits, store, hidden, watermark=mark)
 
     @property
     def crop(self) -> tuple[int, ...]:
@@ -71,9 +70,14 @@ class Experiment:
         return run_crop(self.config, self.plan)
 
     @property
+    def crops_shape(self) -> tuple[int, ...]:
+        """Of one crop as a network sees it, [1, C, ...]."""
+        return (1, self.plan.channels, *self.crop[-self.plan.dimensions :])
+
+    @property
     def unlabelled(self) -> tuple[str, ...]:
         """The cases that unlabelled crops come from, if the method takes any."""
-        if not self.config.data.unlabelled_batch:
+        if not self.config.data.batch[1]:
             return ()
         reused = self.splits.labelled if self.config.data.reuse_labelled else ()
         return (*self.splits.unlabelled, *reused)
@@ -95,22 +99,21 @@ class Experiment:
     def source(self, team: Team) -> BatchSource:
         """The batches of this process."""
         plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
-        a, b = (self.plan.spacing_mm[axis] for axis in plane)
-        rule = CropRule(
-            self.crop, plane, turns=bool(np.isclose(a, b, rtol=0.01)), config=self.config.data
-        )
+        turns = _same_length(*(self.plan.spacing_mm[axis] for axis in plane))
+        pairs = method_row(self.config.method.name).pairs
+        rule = CropRule(self.crop, plane, turns=turns, config=self.config.data, pairs=pairs)
         share = Share(team.rank, team.world_size)
         cases = (self.splits.labelled, self.unlabelled)
         return BatchSource(self.store, *cases, rule, self.config.seed, share)
 
     def method(self, team: Team) -> Method:
         """The method with its first weights."""
-        batch = self.config.data.labelled_batch * team.world_size
+        batch = self.config.data.batch[0] * team.world_size
         return run_method(self.config, self.plan, max(1, self.epoch // batch))
 
     def facts(self, team: Team) -> dict[str, Any]:
         """What the run folder says of the data and of the batch over all processes."""
-        batch = self.config.data.labelled_batch + self.config.data.unlabelled_batch
+        batch = sum(self.config.data.batch)
         return {
             "labelled_share": self.labelled_share,
             "global_batch": batch * team.world_size,
@@ -127,7 +130,7 @@ class Experiment:
 
     def identity(self, team: Team) -> dict[str, Any]:
         """What must be the same for a run to go on as if it had never been stopped."""
-        settings = self.config.model_dump(mode="json", exclude={"data": {"workers"}})
+        settings = self.config.model_dump(mode="json", exclude=SAME_RESULT)
         return {
             **{f"{group} settings": values for group, values in settings.items()},
             "splits": self.splits.hash(),
@@ -139,8 +142,7 @@ class Experiment:
 
     def announcement(self, team: Team) -> str:
         """What is about to be done, in one line; the batch is per process, so both are said."""
-        data, splits = self.config.data, self.splits
-        crops = data.labelled_batch + data.unlabelled_batch
+        splits, crops = self.splits, sum(self.config.data.batch)
         hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
         on_test = CHOSEN_ON_TEST if self.config.training.select_on == "test" else ""
         marks = [mark for mark in (self.watermark, on_test) if mark]
@@ -166,6 +168,13 @@ class Experiment:
             return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}
 
         return validate
+
+
+def _same_length(a: float | None, b: float | None) -> bool:
+    """Whether two sides of a voxel are as good as equal; those of pixels as scanned are."""
+    if a is None or b is None:
+        return a is b
+    return bool(np.isclose(a, b, rtol=0.01))
 
 
 def _seen_before(start: StartingWeights | None) -> str:

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from tracoco.config import Config
-from tracoco.data.batches import Batch, Crops
-from tracoco.geometry import Index
+from tracoco.experiment.noise_batch import noise_batch
+from tracoco.geometry import Index, Strides, total_stride
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_crop, run_method
+from tracoco.training.build import resolved, run_crop, run_method
 
 SMALL = 32
-"""Voxels of an axis that is tried; every network can halve it as often as it must."""
+"""Voxels of an axis that is tried: each of our networks can halve it as often as it must."""
 COPIES = 3
 """Numbers kept for each weight: itself, its gradient, its momentum."""
 TRIES = 3
@@ -31,11 +31,12 @@ class StepCost:
 
 def step_cost(config: Config, plan: Plan) -> StepCost:
     """Time and memory of a step; both grow with the voxels of a crop, so a small one tells."""
+    config = resolved(config, plan)  # the network of the real crop, tried on a small one
     crop = run_crop(config, plan)[-plan.dimensions :]
-    small = tuple(min(length, SMALL) for length in crop)
+    small = _small(crop, config.network.strides)
     data = config.data.model_copy(update={"crop": small})
     method = run_method(config.model_copy(update={"data": data}), plan)
-    batch = _batch(config, plan, small)
+    batch = noise_batch(config, plan, small)
     saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -58,17 +59,7 @@ def step_cost(config: Config, plan: Plan) -> StepCost:
     return StepCost(min(seconds) * larger, int(COPIES * sum(weights.values()) + kept * larger))
 
 
-def _batch(config: Config, plan: Plan, size: Index) -> Batch:
-    """Noise, in pairs of crops that overlap by three quarters."""
-    labelled = config.data.labelled_batch
-    count = labelled + config.data.unlabelled_batch
-    random = torch.Generator().manual_seed(0)
-
-    def crops(place: Index) -> Crops:
-        values = torch.rand(count, plan.channels, *size, generator=random)
-        return Crops(values, torch.ones(count, *size, dtype=torch.bool), (place,) * count)
-
-    labels = torch.randint(plan.classes, (labelled, *size), generator=random)
-    shift = tuple(length // 4 for length in size)
-    first, second = crops((0,) * len(size)), crops(shift)
-    return Batch(first, second, labels, tuple(map(str, range(count))))
+def _small(crop: Index, strides: Strides | None) -> Index:
+    """A crop for the same network: where its strides go deep, longer than others are tried on."""
+    steps = total_stride(strides) if strides else (1,) * len(crop)
+    return tuple(min(n, max(SMALL, 2 * step)) for n, step in zip(crop, steps, strict=True))

@@ -1,7 +1,7 @@
 """One training, from the first step or from where it was stopped."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from tracoco.data.batches import batches
 from tracoco.experiment.experiment import Experiment
 from tracoco.experiment.starting_weights import starting_weights
 from tracoco.project.folder import Project
+from tracoco.training.arrangement import Arrangement, arrange
 from tracoco.training.journal import Journal
 from tracoco.training.progress import shown_progress
 from tracoco.training.run_folder import RunFolder
@@ -42,9 +43,17 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
         method = experiment.method(team)
         if start and not (resume and folder.checkpoint("last").exists()):
             start.load(method)
-        open_folder(folder, experiment, team, resume=resume)
-        identity = experiment.identity(team)
-        trainer = Trainer(method, experiment.config, out, team, identity=identity)
+        shape = experiment.crops_shape
+        arrangement = arrange(method, experiment.config.training, team.device, shape)
+        open_folder(folder, experiment, team, arrangement, resume=resume)
+        trainer = Trainer(
+            method,
+            experiment.config,
+            out,
+            team,
+            identity=experiment.identity(team),
+            arrangement=arrangement,
+        )
         if resume:
             trainer.resume()
         steps = experiment.config.training.steps
@@ -53,23 +62,32 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             title = experiment.config.method.name
             display = stack.enter_context(shown_progress(title, trainer.step, steps, console))
             share = experiment.labelled_share
-            display.say(experiment.announcement(team))
+            for line in (experiment.announcement(team), *arrangement.notes):
+                display.say(line)
             journal = stack.enter_context(Journal(out, trainer.step, share, display))
-        workers = experiment.config.data.workers
+        workers, pinned = experiment.config.data.workers, team.device.type == "cuda"
         return trainer.fit(
-            batches(experiment.source(team), trainer.step, steps, workers),
+            batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
             journal,
             stop,
             experiment.validation(team),
         )
 
 
-def open_folder(folder: RunFolder, experiment: Experiment, team: Team, *, resume: bool) -> None:
+def open_folder(
+    folder: RunFolder,
+    experiment: Experiment,
+    team: Team,
+    arrangement: Arrangement,
+    *,
+    resume: bool,
+) -> None:
     """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
     resuming = resume and folder.begun
     if not resuming:
         folder.check_free(resume=resume)
     team.wait()  # no process may make the folder before all have seen that it is new
     if team.leads and not resuming:
-        folder.create(experiment.config, experiment.plan, experiment.splits, experiment.facts(team))
+        facts = experiment.facts(team) | {"computed": asdict(arrangement)}
+        folder.create(experiment.config, experiment.plan, experiment.splits, facts)
     team.wait()

@@ -13,7 +13,8 @@ from tracoco.errors import raise_all
 from tracoco.files import content_hash
 from tracoco.inference.earlier import done_cases, mixed, overwritten
 from tracoco.inference.notes import Ledger, Note, is_of, note_file, read_notes
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.prediction import Prediction
+from tracoco.inference.predictor import Predictor
 from tracoco.inference.sources import PredictedCase, planned_predictions, shard_of
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
@@ -110,7 +111,7 @@ def _predict(
     """Predict one case and write its files; the note of it is the caller's."""
     scan = read_images(case.images)
     began = time.perf_counter()
-    prediction = predictor(scan, maps=maps)
+    prediction = predictor(scan, maps=maps, folder=case.prediction.parent)
     if cct:
         prediction = prediction.without_specks()
     seconds = time.perf_counter() - began

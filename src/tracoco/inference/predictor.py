@@ -1,9 +1,8 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,48 +12,20 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index
-from tracoco.inference.components import remove_small_components
+from tracoco.inference.fast_network import ready_to_predict
+from tracoco.inference.prediction import Prediction
 from tracoco.inference.resample import resampled
-from tracoco.inference.scan_maps import ByteMap, ScanMaps, disagreement
-from tracoco.inference.sliding_window import piece_axis, predict_pieces
-from tracoco.methods.method import Method, evaluating
+from tracoco.inference.scan_maps import ScanMaps, disagreement
+from tracoco.inference.sliding_window import Predict, piece_axis, predict_pieces
+from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import check_channels, to_network_grid
-from tracoco.scans.nifti_maps import write_map
-from tracoco.scans.reader import read_image, write_label
-from tracoco.scans.scan import Grid, Scan
+from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
+from tracoco.scans.reader import read_image
+from tracoco.scans.scan import Scan
 from tracoco.training.build import run_crop, run_method
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.team import choose_device
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Label values [X, Y, Z] of a scan; `scan` is there if it was read from a file."""
-
-    label: NDArray[np.integer[Any]]
-    scan: Scan | None
-    maps: Mapping[str, ByteMap] = field(default_factory=dict)
-    """Those that were asked for, by name: see `Predictor.__call__`."""
-
-    def without_specks(self) -> "Prediction":
-        """The same without components that are too small to be believed (CCT)."""
-        return replace(self, label=remove_small_components(self.label))
-
-    def write(self, path: Path) -> None:
-        """Write the labels on the grid of the file that the scan came from."""
-        write_label(path, self.label, self._grid())
-
-    def write_map(self, name: str, path: Path) -> None:
-        """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
-        found = self.maps[name]
-        write_map(path, found.levels, found.step, self._grid())
-
-    def _grid(self) -> Grid:
-        if self.scan is None:
-            raise ValueError("a prediction of an array has no file's grid to be written on")
-        return self.scan.grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +65,7 @@ class Predictor:
         spacing_mm: Sequence[float] | None = None,
         *,
         maps: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> Prediction:
         """Predict a file, or an array [X, Y, Z] or [C, X, Y, Z] with its spacing.
 
@@ -101,6 +73,8 @@ class Predictor:
         superior for files. `maps` may name `probability` (of each class), `entropy` (of these
         probabilities, in nats) and `disagreement` (between the two networks of a method that has
         two: 0 where they say the same, 1 where they share no class; the mean over the windows).
+        Maps of a large scan with many classes take gigabytes: with a `folder` they are in files
+        without a name there, and not in memory.
         """
         self.check_maps(maps)
         if isinstance(scan, np.ndarray):
@@ -109,11 +83,11 @@ class Predictor:
             array = (scan if scan.ndim == 4 else scan[None]).astype(np.float32)
             if not np.isfinite(array).all():
                 raise ValueError("the array has voxels that are not finite; replace them first")
-            found = self._maps(array, spacing_mm, "the array", maps)
+            found = self._maps(array, spacing_mm, "the array", maps, folder)
             return Prediction(found.label, None, found.maps)
         if not isinstance(scan, Scan):
             scan = read_image(Path(scan))
-        found = self._maps(scan.array, scan.spacing_mm, str(scan.source), maps)
+        found = self._maps(scan.array, scan.spacing_mm, str(scan.source), maps, folder)
         return Prediction(found.label, scan, found.maps)
 
     def check_maps(self, maps: Sequence[str]) -> None:
@@ -131,23 +105,30 @@ class Predictor:
         spacing_mm: Sequence[float],
         source: str,
         wanted: Sequence[str],
+        folder: Path | None,
     ) -> ScanMaps:
         check_channels(len(array), self.plan, source)
         right, anterior, superior = spacing_mm
         spacing = (right, anterior, superior)
-        prepared = torch.from_numpy(to_network_grid(array, spacing, self.plan)).to(self.device)
+        box = kept_box(array, self.plan)
+        prepared = torch.from_numpy(to_network_grid(array, spacing, self.plan, box)).to(self.device)
         x, y, z = array.shape[1:]
-        found = ScanMaps((x, y, z), self.plan, wanted)
+        found = ScanMaps((x, y, z), self.plan, wanted, box, folder)
         network_shape, axis = prepared.shape[1:], piece_axis(prepared.shape[1:], self.window)
-        scan_shape = [(x, y, z)[stored] for stored in self.plan.stored_axes]
-        predict = self._members if "disagreement" in wanted else self.method.predict
-        with evaluating(self.method):
+        scan_shape = [box.size[stored] for stored in self.plan.stored_axes]
+        with ready_to_predict(self.method) as method:
+            predict = _with_disagreement(method) if "disagreement" in wanted else method.predict
             pieces = predict_pieces(predict, prepared, self.window, self.config)
             for rows, channels in resampled(pieces, axis, network_shape, scan_shape):
                 found.fill(axis, rows, channels)
         return found
 
-    def _members(self, crops: Tensor) -> Tensor:
-        """Class probabilities as `predict` gives them, and behind them the disagreement."""
-        first, second = self.method.predict_members(crops)
+
+def _with_disagreement(method: Method) -> Predict:
+    """Class probabilities as `predict` gives them, and behind them the disagreement."""
+
+    def predict(crops: Tensor) -> Tensor:
+        first, second = method.predict_members(crops)
         return torch.cat([first, disagreement(first, second)], dim=1)
+
+    return predict

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tracoco.errors import UserError
+from tracoco.geometry import Box, whole
+from tracoco.inference.disk_array import zeros
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import raw_values
 from tracoco.scans.scan import Shape
@@ -42,21 +45,39 @@ class ScanMaps:
     """Label and maps of a whole scan in canonical axis order, filled some rows at a time.
 
     Values come by class, one after the other, and each is used at once: the label is the running
-    winner, so the probabilities of all classes are never held together at the scan's size.
+    winner, so the probabilities of all classes are never held together at the scan's size. They
+    are those of a box of the scan; around it is background, and nothing is more certain.
     """
 
-    def __init__(self, shape: Shape, plan: Plan, wanted: Iterable[str] = ()) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        shape: Shape,
+        plan: Plan,
+        wanted: Iterable[str] = (),
+        box: Box | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """`shape` is the scan's, `box` the part that is filled: all of it if not given.
+
+        With a folder the maps are in files there while they are made, and not in memory.
+        """
+        self.plan, self.box = plan, box or whole(shape)
         self.label: NDArray[Any] = np.zeros(shape, raw_values(np.array(0), plan).dtype)
-        shapes = {"probability": (plan.classes, *shape)}
         largest = {"entropy": math.log(plan.classes)}
-        self.maps = {
-            name: ByteMap(np.zeros(shapes.get(name, shape), np.uint8), largest.get(name, 1.0))
-            for name in wanted
-        }
+        self.maps = {}
+        for name in wanted:
+            levels = zeros((plan.classes if name == "probability" else 1, *shape), folder)
+            self.maps[name] = ByteMap(
+                levels if name == "probability" else levels[0], largest.get(name, 1.0)
+            )
+        if "probability" in self.maps:
+            self.maps["probability"].levels[0] = 255
 
     def fill(self, axis: int, rows: slice, channels: Iterator[Tensor]) -> None:
-        """Take rows along a stored axis: a map for each class, and the disagreement if wanted."""
+        """Take some rows of the box along a stored axis.
+
+        Their values come by class, and behind them the disagreement if it is wanted.
+        """
         highest = next(channels)
         winner = torch.zeros(highest.shape, dtype=torch.uint8, device=highest.device)
         entropy = self._class(0, highest, None, axis, rows)
@@ -91,10 +112,10 @@ class ScanMaps:
         self._part(levels, axis, rows)[...] = scaled.to(torch.uint8).cpu().numpy()
 
     def _part(self, array: NDArray[Any], axis: int, rows: slice) -> NDArray[Any]:
-        """Some rows of an array along a stored axis, to be written to."""
+        """Some rows of the box along a stored axis, to be written to."""
         place = [slice(None)] * 3
         place[axis] = rows
-        part: NDArray[Any] = array.transpose(self.plan.stored_axes)[tuple(place)]
+        part: NDArray[Any] = array[self.box.slices].transpose(self.plan.stored_axes)[tuple(place)]
         return part
 
 

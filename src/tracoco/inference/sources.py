@@ -32,7 +32,8 @@ def planned_predictions(source: Path, out: Path, channels: int = 1) -> list[Pred
 
     Args:
         source: a scan of any format, a folder of scans, or a project, which stands for its test
-            cases. A folder with DICOM files right in it is one scan.
+            cases. A folder with DICOM files right in it is one scan, and so is one whose folders
+            hold the slices of one series.
         out: a folder; a file only where `source` is one scan.
         channels: of a scan. Files `a_0000`, `a_0001`, ... with just as many numbers are one scan.
     """
@@ -86,13 +87,22 @@ def _is_one_scan(source: Path) -> bool:
     if Project(source).exists:
         return False
     loose = (entry for entry in source.iterdir() if entry.is_file() and not is_scan(entry))
-    return any(_is_dicom(entry) for entry in loose if not entry.name.startswith("."))
+    if any(_is_dicom(entry) for entry in loose if not entry.name.startswith(".")):
+        return True
+    scans = scans_in(source)
+    return len(scans) > 1 and all(scan.is_dir() for scan in scans) and _are_parts(scans)
 
 
 def _is_dicom(file: Path) -> bool:
     from tracoco.scans.dicom_files import has_dicom  # noqa: PLC0415 - pydicom takes a while
 
     return file.suffix.lower() != ".zip" and has_dicom(file)
+
+
+def _are_parts(folders: Sequence[Path]) -> bool:
+    from tracoco.scans.dicom_spread import is_one_series  # noqa: PLC0415 - pydicom takes a while
+
+    return is_one_series(folders)
 
 
 def _folder_cases(source: Path, channels: int) -> dict[str, tuple[Path, ...]]:

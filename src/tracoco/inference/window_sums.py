@@ -32,7 +32,7 @@ class WindowSums:
         origin = [0] * self.total.ndim
         origin[self.axis] = self.first
         place = box.seen_from(tuple(origin)).slices
-        self.summed[:, *place] += answer.detach() * self.weight
+        self.summed[:, *place].addcmul_(answer.detach(), self.weight)  # no map in between
         self.total[place] += self.weight
 
     def finish(self, until: int, inside: Box) -> Iterator[Tensor]:

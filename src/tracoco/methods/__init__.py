@@ -26,6 +26,8 @@ class MethodRow:
     idea: str
     taught: tuple[str, ...]
     """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
+    pairs: bool
+    """Whether it looks at the second crop of each pair; if not, those crops are not read."""
     caution: str = ""
     """What a run of this method tells its user before it starts, if anything."""
 
@@ -36,42 +38,49 @@ METHODS = {
         year=None,
         idea="Learn from the labelled scans alone: the bound that the others must beat.",
         taught=(),
+        pairs=False,
     ),
     "mean-teacher": MethodRow(
         target="tracoco.methods.mean_teacher:MeanTeacher",
         year=2017,
         idea="Answer on unlabelled crops as the running average of yourself does.",
         taught=("student",),
+        pairs=False,
     ),
     "cac": MethodRow(
         target="tracoco.methods.cac:CAC",
         year=2021,
         idea="See a voxel alike in two crops that overlap, and unlike voxels of another class.",
         taught=("network.encoder", "network.decoder", "contrast.projector"),
+        pairs=True,
     ),
     "cps": MethodRow(
         target="tracoco.methods.cps:CPS",
         year=2021,
         idea="Two networks supervise each other with their hard labels, on mixed crops.",
         taught=("networks.0", "networks.1"),
+        pairs=False,
     ),
     "cac-co": MethodRow(
         target="tracoco.methods.cac_co:CACCo",
         year=2024,
         idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
         taught=("networks.0", "networks.1", "contrasts.0.projector", "contrasts.1.projector"),
+        pairs=True,
     ),
     "tracoco": MethodRow(
         target="tracoco.methods.tracoco:TraCoCo",
         year=2024,
         idea="Two networks teach each other and answer alike wherever two crops overlap.",
         taught=("networks.0", "networks.1"),
+        pairs=True,
     ),
     "tracoco-as-released": MethodRow(
         target="tracoco.methods.tracoco_as_released:TraCoCoAsReleased",
         year=2024,
         idea="TraCoCo as its authors' release computes it, which gave the published numbers.",
         taught=("networks.0", "networks.1"),
+        pairs=True,
         caution="the release's translation loss compares logits along a spatial axis, not "
         "between classes, and is nearly without effect; `tracoco` is the method of the paper",
     ),

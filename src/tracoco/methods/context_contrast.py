@@ -12,8 +12,9 @@ from tracoco.data.batches import Batch
 from tracoco.geometry import Box
 from tracoco.losses.contrast import Bank, Points, contrast_loss
 from tracoco.methods.figures import class_shares
-from tracoco.methods.method import RunFacts, frozen_statistics, uniform_noise
+from tracoco.methods.method import RunFacts, uniform_noise
 from tracoco.networks.network import Network
+from tracoco.networks.statistics import frozen_statistics
 
 PROJECTED = 128
 """Length of the features that are compared, as released."""

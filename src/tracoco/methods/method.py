@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from tracoco.config import MethodChoice, Settings, checked
 from tracoco.data.batches import Batch
@@ -110,20 +109,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
-
-
-@contextmanager
-def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """Passes in here leave BatchNorm's running statistics alone.
-
-    Noisy and mixed crops have other statistics than the clean scans of test time.
-    """
-    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
-    tracked = [norm.track_running_stats for norm in norms]
-    for norm in norms:
-        norm.track_running_stats = False
-    try:
-        yield
-    finally:
-        for norm, state in zip(norms, tracked, strict=True):
-            norm.track_running_stats = state

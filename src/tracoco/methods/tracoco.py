@@ -11,7 +11,8 @@ from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import PeerLoss, crc_loss
 from tracoco.losses.translation import Overlap, translation_terms
 from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
-from tracoco.methods.method import NetworkFactory, RunFacts, frozen_statistics
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.networks.statistics import frozen_statistics
 
 
 class TraCoCoConfig(CoTrainingConfig):

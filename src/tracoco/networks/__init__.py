@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tracoco.config import did_you_mean
 from tracoco.errors import UserError
+from tracoco.geometry import Strides
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +18,20 @@ class NetworkFacts:
     builders: dict[int, str]
     """`module:Class` in this folder, by number of dimensions."""
     halvings: int
+    """Levels below the finest, each of half the resolution along every axis."""
+    strided: bool = False
+    """Whether it takes strides, which say otherwise."""
 
-    @property
-    def stride(self) -> int:
-        """What every axis of a crop must be divisible by."""
-        return int(2**self.halvings)
+    def own_strides(self, dimensions: int) -> Strides:
+        """Its levels where it is not told otherwise."""
+        return ((2,) * dimensions,) * self.halvings
 
 
 NETWORKS: dict[str, NetworkFacts] = {
     "vnet": NetworkFacts({3: "vnet:VNet"}, halvings=4),
     "unet": NetworkFacts({2: "unet:UNet2D", 3: "unet:UNet3D"}, halvings=4),
     "light-unet": NetworkFacts(
-        {2: "light_unet:LightUNet2D", 3: "light_unet:LightUNet3D"}, halvings=3
+        {2: "light_unet:LightUNet2D", 3: "light_unet:LightUNet3D"}, halvings=3, strided=True
     ),
     "transunet": NetworkFacts({2: "transunet:TransUNet"}, halvings=4),
 }

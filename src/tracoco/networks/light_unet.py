@@ -7,11 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tracoco.geometry import Index, Strides, total_stride
+from tracoco.networks import NETWORKS
 from tracoco.networks.layers import CONVOLUTION, TRANSPOSED, Up, level_widths
 from tracoco.networks.network import Network
 from tracoco.networks.stages import Decoder, Encoder
 
-LEVELS = 4
+FACTS = NETWORKS["light-unet"]
+WIDEST = 320
+"""Channels of a deep level, as in nnU-Net: more would cost memory for weights alone."""
 DROPOUT = 0.1
 """Share of whole channels, behind the coarsest level."""
 SLOPE = 0.01
@@ -26,15 +30,26 @@ class LightUNet(Network):
 
     dimensions: ClassVar[int]
 
-    def __init__(self, channels: int, classes: int, filters: int) -> None:
-        widths = level_widths(filters, LEVELS)
-        encoder = _encoder(channels, widths, self.dimensions)
-        decoder = _decoder(widths, "linear", self.dimensions)
+    def __init__(self, channels: int, classes: int, filters: int, strides: Strides = ()) -> None:
+        """`strides` says how deep it goes and which axes each level halves; else its own do."""
+        own = FACTS.own_strides(self.dimensions)
+        levels = strides or own
+        # Networks with three halvings had no limit before there were deeper ones.
+        widest = max(WIDEST, filters * 2 ** len(own))
+        widths = tuple(min(width, widest) for width in level_widths(filters, len(levels) + 1))
+        encoder = _encoder(channels, widths, levels)
+        decoder = _decoder(widths, "linear", levels)
         super().__init__(encoder, decoder, Pointwise(filters, classes), widths)
+        self.strides = levels
+
+    @property
+    def stride(self) -> Index:
+        """What each axis of a crop must be divisible by."""
+        return total_stride(self.strides)
 
     def make_decoder(self, up: Up) -> Decoder:
         """Before interpolation a 1x1 convolution halves the channels."""
-        return _decoder(self.feature_channels, up, self.dimensions)
+        return _decoder(self.feature_channels, up, self.strides)
 
 
 class LightUNet2D(LightUNet):
@@ -64,18 +79,24 @@ class Pointwise(nn.Linear):
 class Double(nn.Module):
     """Double the resolution by a matrix product an axis: half the time of `nn.Upsample`."""
 
-    def __init__(self, up: Up) -> None:
+    def __init__(self, up: Up, stride: Index) -> None:
         super().__init__()
         self.mode = up
+        self.axes = [axis for axis, step in enumerate(stride, start=2) if step == 2]
 
     def forward(self, maps: Tensor) -> Tensor:
-        """[B, C, X, ...] to [B, C, 2X, ...]; the same values as `nn.Upsample`."""
-        *leading, last = range(2, maps.dim())
-        for axis in leading:
-            behind = maps.shape[axis + 1 :]
-            rows = maps.flatten(axis + 1)
-            maps = torch.matmul(self._weights(maps, axis).T, rows).unflatten(-1, behind)
-        return torch.matmul(maps, self._weights(maps, last))
+        """[B, C, X, ...] to [B, C, 2X, ...] where the stride is 2; the values of `nn.Upsample`."""
+        for axis in self.axes:
+            maps = self._along(maps, axis)
+        return maps
+
+    def _along(self, maps: Tensor, axis: int) -> Tensor:
+        weights = self._weights(maps, axis)
+        if axis == maps.dim() - 1:
+            return torch.matmul(maps, weights)
+        rows = torch.matmul(weights.T, maps.flatten(axis + 1))
+        doubled: Tensor = rows.unflatten(-1, maps.shape[axis + 1 :])
+        return doubled
 
     def _weights(self, maps: Tensor, axis: int) -> Tensor:
         # What interpolation makes of each unit vector: [n, 2n].
@@ -105,27 +126,32 @@ def _activated(width: int, *layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers, _norm(width), nn.LeakyReLU(SLOPE, inplace=True))
 
 
-def _encoder(channels: int, widths: tuple[int, ...], dimensions: int) -> Encoder:
+def _encoder(channels: int, widths: tuple[int, ...], strides: Strides) -> Encoder:
+    dimensions = len(strides[0])
     convolution = CONVOLUTION[dimensions]
     stages = [_activated(widths[0], convolution(channels, widths[0], 3, padding=1, bias=False))]
-    for fine, coarse in pairwise(widths):
-        halve = convolution(fine, coarse, kernel_size=2, stride=2, bias=False)
+    for (fine, coarse), stride in zip(pairwise(widths), strides, strict=True):
+        halve = convolution(fine, coarse, kernel_size=stride, stride=stride, bias=False)
         stages.append(nn.Sequential(_activated(coarse, halve), Residual(coarse, dimensions)))
     stages[-1].append({2: nn.Dropout2d, 3: nn.Dropout3d}[dimensions](DROPOUT))
     return Encoder(stages)
 
 
-def _decoder(widths: tuple[int, ...], up: Up, dimensions: int) -> Decoder:
+def _decoder(widths: tuple[int, ...], up: Up, strides: Strides) -> Decoder:
     # Neighbours meet in the encoder; 3x3x3 convolutions here gained too little for their time.
     pairs = list(pairwise(reversed(widths)))
     return Decoder(
-        [_double(coarse, fine, up, dimensions) for coarse, fine in pairs],
+        [
+            _double(coarse, fine, up, stride)
+            for (coarse, fine), stride in zip(pairs, reversed(strides), strict=True)
+        ],
         [_activated(fine, Pointwise(fine, fine, bias=False)) for _, fine in pairs],
         merge=torch.add,
     )
 
 
-def _double(coarse: int, fine: int, up: Up, dimensions: int) -> nn.Module:
+def _double(coarse: int, fine: int, up: Up, stride: Index) -> nn.Module:
     if up == "transpose":
-        return TRANSPOSED[dimensions](coarse, fine, kernel_size=2, stride=2, bias=False)
-    return nn.Sequential(Pointwise(coarse, fine, bias=False), Double(up))
+        transposed = TRANSPOSED[len(stride)]
+        return transposed(coarse, fine, kernel_size=stride, stride=stride, bias=False)
+    return nn.Sequential(Pointwise(coarse, fine, bias=False), Double(up, stride))

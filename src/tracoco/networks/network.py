@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from tracoco.errors import UserError, raise_all
+from tracoco.geometry import Index, Strides, total_stride
 from tracoco.networks import NETWORKS, network_facts
 from tracoco.networks.from_monai import PREFIX, build_monai, monai_class
 from tracoco.networks.layers import Up
@@ -37,9 +38,9 @@ class Network(nn.Module, ABC):
         return self.feature_channels[-2::-1]
 
     @property
-    def stride(self) -> int:
-        """What every axis of a crop must be divisible by."""
-        return int(2 ** len(self.decoder_channels))
+    def stride(self) -> Index:
+        """What each axis of a crop must be divisible by."""
+        return (2 ** len(self.decoder_channels),) * self.dimensions
 
     def encode(self, crops: Tensor) -> list[Tensor]:
         """Feature maps from fine to coarse, as wide as `feature_channels`."""
@@ -74,6 +75,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
     filters: int,
     options: Mapping[str, Any] | None = None,
     crop: Sequence[int] | None = None,
+    strides: Strides = (),
 ) -> nn.Module:
     """A freshly initialised network; torch's generator decides its weights.
 
@@ -85,7 +87,10 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         filters: channels of the finest level.
         options: further arguments of a MONAI network.
         crop: voxels per axis; a MONAI network is made to fit it and tried on it.
+        strides: how it goes down its levels, for networks that can be told; else its own.
     """
+    if strides:
+        check_strided(name, dimensions)
     if name.startswith(PREFIX):
         if crop is None or len(crop) != dimensions:
             raise ValueError(f"'{name}' is built for a {dimensions}D crop, not for {crop}")
@@ -98,8 +103,24 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         )
     module, _, builder = facts.builders[dimensions].partition(":")
     network_class = getattr(import_module(f"tracoco.networks.{module}"), builder)
-    network: Network = network_class(channels, classes, filters)
+    told = {"strides": strides} if strides else {}
+    network: Network = network_class(channels, classes, filters, **told)
     return network
+
+
+def is_strided(name: str, dimensions: int) -> bool:
+    """Whether a network can be told how to go down its levels."""
+    return not name.startswith(PREFIX) and network_facts(name, dimensions).strided
+
+
+def check_strided(name: str, dimensions: int) -> None:
+    """Refuse strides for a network that goes down its levels in its own way."""
+    if not is_strided(name, dimensions):
+        able = [f"'{other}'" for other, facts in NETWORKS.items() if facts.strided]
+        raise UserError(
+            f"network '{name}' takes no network.strides: it goes down its levels in its own way; "
+            f"leave them out, or use {' or '.join(able)}"
+        )
 
 
 def with_features(network: nn.Module, who: str) -> Network:
@@ -112,7 +133,7 @@ def with_features(network: nn.Module, who: str) -> Network:
     return network
 
 
-def check_crop(name: str, crop: Sequence[int]) -> None:
+def check_crop(name: str, crop: Sequence[int], strides: Strides = ()) -> None:
     """Refuse a crop that the network cannot halve as often as it must, before anything is built.
 
     A network of MONAI does not say what it needs: `build_network` tries the crop on it.
@@ -121,18 +142,19 @@ def check_crop(name: str, crop: Sequence[int]) -> None:
         monai_class(name)
         return
     facts = network_facts(name, len(crop))
+    steps = total_stride(strides or facts.own_strides(len(crop)))
     raise_all(
         [
-            f"crop {tuple(crop)} cannot be halved {facts.halvings} times on axis {axis}, "
-            f"as '{name}' does; {_nearest_sizes(size, facts.stride)}"
-            for axis, size in enumerate(crop)
-            if size % facts.stride
+            f"crop {tuple(crop)} cannot be halved {step.bit_length() - 1} times on axis {axis}, "
+            f"as '{name}' does; {_nearest_sizes(size, step)}"
+            for axis, (size, step) in enumerate(zip(crop, steps, strict=True))
+            if size % step
         ]
     )
-    if prod(crop) == facts.stride ** len(crop):
+    if prod(crop) == prod(steps):
         raise UserError(
             f"crop {tuple(crop)} leaves '{name}' a single voxel at its coarsest level, too few to "
-            f"normalise; make one axis at least {2 * facts.stride}"
+            f"normalise; make one axis at least {2 * max(steps)}"
         )
 
 

@@ -1,11 +1,25 @@
 """How a network's maps follow one another: an encoder that halves, a decoder that doubles."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from torch import Tensor, nn
 
+from tracoco.networks.recomputed import recomputed
 
-class Encoder(nn.Module):
+
+class Stages(nn.Module):
+    """Levels of a network, whose inner maps are kept for the backward pass or made again."""
+
+    checkpointing = False
+    """Keep the map behind each level alone: less memory, and each level is computed twice."""
+
+    def run(self, compute: Callable[..., Tensor], *maps: Tensor) -> Tensor:
+        """One level."""
+        return recomputed(self, compute, *maps) if self.checkpointing else compute(*maps)
+
+
+class Encoder(Stages):
     """Stages one after the other; each but the first halves the resolution."""
 
     def __init__(self, stages: Iterable[nn.Module]) -> None:
@@ -16,11 +30,11 @@ class Encoder(nn.Module):
         """The map behind each stage, fine to coarse."""
         maps = [crops]
         for stage in self.stages:
-            maps.append(stage(maps[-1]))
+            maps.append(self.run(stage, maps[-1]))
         return maps[1:]
 
 
-class Decoder(nn.Module):
+class Decoder(Stages):
     """From the coarsest map up: double, merge with the encoder's map of that size, convolve."""
 
     def __init__(
@@ -45,6 +59,10 @@ class Decoder(nn.Module):
         """
         maps = [features[-1]]
         skips = reversed(features[:-1])
-        for up, block, skip in zip(self.ups, self.blocks, skips, strict=True):
-            maps.append(block(self.merge(skip, up(maps[-1]))))
-        return [*maps[1:-1], self.dropout(maps[-1])]
+        for level, (*_, skip) in enumerate(zip(self.ups, self.blocks, skips, strict=True)):
+            maps.append(self.run(partial(self._rise, level), maps[-1], skip))
+        return maps[1:]
+
+    def _rise(self, level: int, below: Tensor, skip: Tensor) -> Tensor:
+        risen: Tensor = self.blocks[level](self.merge(skip, self.ups[level](below)))
+        return self.dropout(risen) if level == len(self.blocks) - 1 else risen

@@ -3,6 +3,7 @@
 import os
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,15 @@ def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: 
     for part in set(PARTS) - arrays.keys():
         array_file(root, id_, part).unlink(missing_ok=True)
     voxels = None if label is None else np.bincount(label.ravel(), minlength=plan.classes).tolist()
-    more = {"shape": prepared.shape, "spacing_mm": prepared.spacing_mm, "class_voxels": voxels}
-    write_json(facts_file(root, id_), facts | more | {"steps": prepared.steps})
+    more = {
+        "shape": prepared.shape,
+        "spacing_mm": prepared.spacing_mm,
+        "scan_shape": prepared.scan_shape,
+        "box": asdict(prepared.box),
+        "class_voxels": voxels,
+        "steps": prepared.steps,
+    }
+    write_json(facts_file(root, id_), facts | more)
 
 
 def remove_abandoned(root: Path) -> None:

@@ -1,6 +1,6 @@
 """How much of a scan a network sees at once, so that there is room to translate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tracoco.scans.scan import Shape
@@ -12,24 +12,37 @@ THIN = 24
 LEAST = 32
 """For want of memory an axis is cut to this and no further: networks must be able to halve it."""
 
+Fits = Callable[[Shape], bool]
 
-def choose_crop(lengths: Sequence[float], dimensions: int, most_voxels: int = MOST_VOXELS) -> Shape:
+
+def fits_in_time(crop: Shape) -> bool:
+    """Whether a training on such crops comes to an end in reasonable time."""
+    return prod(crop) <= MOST_VOXELS
+
+
+def choose_crop(lengths: Sequence[float], dimensions: int, fits: Fits = fits_in_time) -> Shape:
     """Crop for scans of these lengths; in 2D the first axis is that of the slices, taken singly.
 
-    Where it has too many voxels, the longest axis is cut, so that the few voxels along a thick
-    axis are kept.
+    Where it does not fit, the longest axis is cut, so that the few voxels along a thick axis are
+    kept.
     """
     slices = 3 - dimensions
-    crop = [1] * slices + [_crop_length(length) for length in lengths[slices:]]
-    while prod(crop) > most_voxels and max(crop) > LEAST:
-        longest = crop.index(max(crop))
-        crop[longest] = (crop[longest] - 1) // 16 * 16
-    return (crop[0], crop[1], crop[2])
+    a, b, c = [1] * slices + [_crop_length(length) for length in lengths[slices:]]
+    crop = (a, b, c)
+    while not fits(crop) and max(crop) > LEAST:
+        crop = _cut(crop)
+    return crop
+
+
+def _cut(crop: Shape) -> Shape:
+    longest = crop.index(max(crop))
+    a, b, c = ((n - 1) // 16 * 16 if axis == longest else n for axis, n in enumerate(crop))
+    return (a, b, c)
 
 
 def _crop_length(length: float) -> int:
     """Two thirds of an axis or somewhat less, in a length that networks can halve."""
     if length < THIN:
-        return int(-(-length // 8) * 8)
+        return int(-(-length // 4) * 4)
     wide, fine = (int(length * 2 / 3) // step * step for step in (16, 8))
     return wide if wide >= length / 2 else fine

@@ -12,6 +12,8 @@ from tracoco.scans.scan import Shape, Spacing
 
 Axis = Literal[0, 1, 2]
 Window = tuple[float, float]
+Sides = tuple[float | None, float | None, float | None]
+"""Of a voxel in mm; None is what each scan has."""
 
 AXES: tuple[Axis, Axis, Axis] = (0, 1, 2)
 ANISOTROPIC = 3
@@ -79,10 +81,10 @@ def slices_first(axis: int) -> Shape:
     return (axis, second, third)
 
 
-def resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Spacing) -> Shape:
-    """Voxels along each stored axis once a voxel has the target's sides."""
+def resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Sides) -> Shape:
+    """Voxels along each stored axis once a voxel has the target's sides, where it has some."""
     a, b, c = (
-        max(1, round(shape[axis] * spacing_mm[axis] / side))
+        shape[axis] if side is None else max(1, round(shape[axis] * spacing_mm[axis] / side))
         for axis, side in zip(axes, target, strict=True)
     )
     return (a, b, c)

@@ -1,28 +1,15 @@
 """Why each value of a plan is what it is, and from which numbers it comes."""
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tracoco.project.crop import MOST_VOXELS, THIN, choose_crop
 from tracoco.project.derive import looking_like_ct, thick_axis, with_spacing
+from tracoco.project.explain_sizes import batch_reason, crop_reason, strides_reason
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.make_plan import make_plan, stored_lengths
-from tracoco.project.memory_budget import passes, training_gb, voxels_within
+from tracoco.project.make_plan import make_plan
 from tracoco.project.plan import Plan
 from tracoco.project.plan_warnings import plan_warnings
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One value of a plan."""
-
-    name: str
-    value: str
-    why: str
-    numbers: str
-    """What was measured."""
+from tracoco.project.reason import Reason, or_by_hand, sides, value_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +28,21 @@ def explain_plan(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Expl
         overrides={"slice_axis": plan.slice_axis},
         memory_gb=memory_gb,
     )
-    # A crop follows from the spacing that there is, not from the one that there would be.
-    same_grid = plan.model_dump(exclude={"crop"})
+    # A crop follows from the spacing that there is, not from the one that there would be, and
+    # what a network is from the crop that there is.
+    same_grid = plan.model_dump(exclude={"crop", "strides", "batch"})
     crop = make_plan(fingerprint, overrides=same_grid, memory_gb=memory_gb).crop
+    same_crop = same_grid | {"crop": plan.crop}
+    strides = make_plan(fingerprint, overrides=same_crop, memory_gb=memory_gb).strides
     reasons = (
         Reason("dimensions", str(plan.dimensions), "chosen at init", ""),
         *_slice_axis(plan, fingerprint),
         _spacing(plan, fingerprint, follows),
         *_windows(plan, fingerprint, follows),
-        _crop(plan, fingerprint, crop, memory_gb),
+        _content(plan, fingerprint, follows),
+        crop_reason(plan, fingerprint, crop, memory_gb),
+        strides_reason(plan, strides),
+        batch_reason(plan, memory_gb),
         *_classes(plan, fingerprint),
     )
     return Explanation(reasons, tuple(plan_warnings(plan, fingerprint, memory_gb)))
@@ -59,14 +52,14 @@ def _slice_axis(plan: Plan, fingerprint: Fingerprint) -> list[Reason]:
     if plan.slice_axis is None:
         return []
     follows = make_plan(fingerprint, plan.dimensions).slice_axis
-    why = _or_by_hand(
+    why = or_by_hand(
         "voxels are longest along it; of equal ones the axis with the fewest",
         plan.slice_axis,
         follows,
     )
     numbers = [
-        f"axis {axis}: {_range([case.spacing_mm[axis] for case in fingerprint.cases])} mm, "
-        f"{_range([case.shape[axis] for case in fingerprint.cases])} voxels"
+        f"axis {axis}: {value_range([case.spacing_mm[axis] for case in fingerprint.cases])} mm, "
+        f"{value_range([case.shape[axis] for case in fingerprint.cases])} voxels"
         for axis in range(3)
     ]
     return [Reason("slice_axis", str(plan.slice_axis), why, "; ".join(numbers))]
@@ -80,11 +73,11 @@ def _spacing(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
         why += f"; along axis {thick}, where voxels are long and few, the 10th percentile"
     if plan.slice_axis is not None:
         why += "; slices, which come first, are not resampled across"
-    ranges = [_range([case.spacing_mm[axis] for case in known]) for axis in plan.stored_axes]
+    ranges = [value_range([case.spacing_mm[axis] for case in known]) for axis in plan.stored_axes]
     return Reason(
         "spacing_mm",
-        _sides(plan.spacing_mm),
-        _or_by_hand(why, plan.spacing_mm, follows.spacing_mm),
+        sides(plan.spacing_mm),
+        or_by_hand(why, plan.spacing_mm, follows.spacing_mm),
         f"{len(known)} scans of {' x '.join(ranges)} mm",
     )
 
@@ -107,25 +100,23 @@ def _windows(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> list[Reason
             Reason(
                 f"window, channel {channel}",
                 value,
-                _or_by_hand(why, window, follows.window[channel]),
+                or_by_hand(why, window, follows.window[channel]),
                 numbers,
             )
         )
     return reasons
 
 
-def _crop(
-    plan: Plan, fingerprint: Fingerprint, follows: tuple[int, int, int], memory_gb: float
-) -> Reason:
-    lengths = stored_lengths(plan, fingerprint)
-    why = f"two thirds of a scan, in multiples of 16 or 8; axes of fewer than {THIN} voxels whole"
-    if follows != choose_crop(lengths, plan.dimensions, most_voxels=sys.maxsize):
-        scarce = voxels_within(memory_gb, plan.dimensions) < MOST_VOXELS
-        limit = f"{memory_gb:.3g} GB of memory" if scarce else f"{MOST_VOXELS} voxels, for time"
-        why += f"; cut for at most {limit}"
-    needed = training_gb(prod(plan.crop), plan.dimensions)
-    numbers = f"median scan {_sides(lengths)} voxels; {passes()} passes of a step: {needed:.2g} GB"
-    return Reason("crop", _sides(plan.crop), _or_by_hand(why, plan.crop, follows), numbers)
+def _content(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
+    value, usual = (str(each.crop_to_content).lower() for each in (plan, follows))
+    shares = [
+        round(100 * prod(case.content_shape) / prod(case.shape))
+        for case in fingerprint.cases
+        if case.content_shape
+    ]
+    why = or_by_hand("a margin in which nothing changes only costs time and disk", value, usual)
+    numbers = f"without it {value_range(shares)} % of a scan's voxels are left" if shares else ""
+    return Reason("crop_to_content", value, why, numbers)
 
 
 def _classes(plan: Plan, fingerprint: Fingerprint) -> list[Reason]:
@@ -142,24 +133,3 @@ def _classes(plan: Plan, fingerprint: Fingerprint) -> list[Reason]:
         )
         for index, (value, name) in enumerate(zip(plan.label_values, plan.class_names, strict=True))
     ]
-
-
-def _or_by_hand(why: str, value: object, follows: object) -> str:
-    if value == follows:
-        return why
-    return f"set by hand or by a recipe; from the data it would be {_plain(follows)}"
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, tuple):
-        return _sides(value)
-    return "null" if value is None else str(value)
-
-
-def _sides(values: Sequence[float]) -> str:
-    return " x ".join(f"{value:g}" for value in values)
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g}-{high:g}"

@@ -77,7 +77,7 @@ def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
 
 
 def read_fingerprint(path: Path) -> Fingerprint:
-    """Read fingerprint.json, also one that knows nothing of intensities yet."""
+    """Read fingerprint.json, also one that knows nothing of intensities or content yet."""
     try:
         return TypeAdapter(Fingerprint).validate_python(read_json(path))
     except ValidationError as error:

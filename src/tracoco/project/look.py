@@ -1,6 +1,6 @@
 """A first look at one case: its header, its intensities, and the values of its label."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
+from tracoco.project.content import content_box
 from tracoco.project.intensities import Intensities, measure, sample_foreground
 from tracoco.project.problems import collected
 from tracoco.scans.reader import read_grid, read_grids, read_images, read_label
@@ -30,6 +31,8 @@ class CaseFacts:
     """Whether the file states its spacing; if not, 1 mm is assumed."""
     intensities: tuple[Intensities, ...] = ()
     """One a channel."""
+    content_shape: Shape | None = None
+    """Without the margin in which nothing changes; None where only the header is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +105,12 @@ def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
 
 
 def _facts(id_: str, header: ScanHeader, scan: Scan | None = None) -> CaseFacts:
-    return CaseFacts(
-        id_,
-        header.shape,
-        header.spacing_mm,
-        header.channels,
-        header.placed,
-        tuple(measure(channel, id_) for channel in scan.array) if scan else (),
-    )
+    facts = CaseFacts(id_, header.shape, header.spacing_mm, header.channels, header.placed)
+    if scan is None:
+        return facts
+    intensities = tuple(measure(channel, id_) for channel in scan.array)
+    x, y, z = content_box(scan.array).size
+    return replace(facts, intensities=intensities, content_shape=(x, y, z))
 
 
 def _checked_label(path: Path, image: ScanHeader | None) -> NDArray[np.integer[Any]]:

@@ -3,18 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tracoco.config import checked
-from tracoco.project.crop import MOST_VOXELS, choose_crop
+from tracoco.config import BATCH, checked
+from tracoco.project.batch import BatchSizes, choose_batch
+from tracoco.project.crop import choose_crop, fits_in_time
 from tracoco.project.derive import (
     choose_slice_axis,
     choose_spacing,
     choose_windows,
     median_of,
     slices_first,
+    with_spacing,
 )
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.memory_budget import machine_gb, voxels_within
+from tracoco.project.levels import choose_strides
+from tracoco.project.memory_budget import machine_gb, training_gb
 from tracoco.project.plan import Plan
+from tracoco.scans.scan import Shape
 
 
 def make_plan(
@@ -48,15 +52,54 @@ def make_plan(
         "crop": (1, 1, 1),
         "window": choose_windows(fingerprint),
     }
+    later = {name: given.pop(name) for name in ("strides", "batch") if name in given}
     plan = checked(Plan, derived | given, "the plan")
-    if "crop" in given:
+    memory_gb = machine_gb() if memory_gb is None else memory_gb
+    if "crop" not in given:
+        plan = plan.model_copy(update={"crop": _crop(plan, fingerprint, memory_gb)})
+    strides = choose_strides(plan.seen, _sides(plan, fingerprint))
+    plan = checked(Plan, plan.model_dump() | {"strides": strides} | later, "the plan")
+    if "batch" in later:
         return plan
-    most = voxels_within(machine_gb() if memory_gb is None else memory_gb, plan.dimensions)
-    lengths = stored_lengths(plan, fingerprint)
-    crop = choose_crop(lengths, plan.dimensions, min(most, MOST_VOXELS))
-    return plan.model_copy(update={"crop": crop})
+
+    def fits(batch: BatchSizes) -> bool:
+        return training_gb(plan.seen, plan.strides, batch) <= memory_gb
+
+    return plan.model_copy(update={"batch": choose_batch(plan.seen, fits)})
+
+
+def _crop(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Shape:
+    """The largest of which a step with the smallest batch has room in the memory."""
+    sides = _sides(plan, fingerprint)
+
+    def fits(crop: Shape) -> bool:
+        seen = crop[-plan.dimensions :]
+        needed = training_gb(seen, choose_strides(seen, sides), BATCH)
+        return fits_in_time(crop) and needed <= memory_gb
+
+    return choose_crop(stored_lengths(plan, fingerprint), plan.dimensions, fits)
+
+
+def _sides(plan: Plan, fingerprint: Fingerprint) -> tuple[float, ...]:
+    """Of a voxel that a network sees, in mm; where scans are left as they are, their median."""
+    median = median_of([case.spacing_mm for case in with_spacing(fingerprint.cases)])
+    sides = [
+        median[axis] if side is None else side
+        for axis, side in zip(plan.stored_axes, plan.spacing_mm, strict=True)
+    ]
+    return tuple(sides[-plan.dimensions :])
 
 
 def stored_lengths(plan: Plan, fingerprint: Fingerprint) -> tuple[float, float, float]:
     """Median voxels of a stored scan along each axis."""
-    return median_of([plan.stored_shape(f.shape, f.spacing_mm) for f in fingerprint.cases])
+    return median_of(stored_shapes(plan, fingerprint))
+
+
+def stored_shapes(plan: Plan, fingerprint: Fingerprint) -> list[Shape]:
+    """The shape of each stored scan; of one whose content is not known, at most that."""
+    return [
+        plan.stored_shape(
+            (plan.crop_to_content and case.content_shape) or case.shape, case.spacing_mm
+        )
+        for case in fingerprint.cases
+    ]

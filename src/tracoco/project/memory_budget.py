@@ -1,14 +1,18 @@
-"""How much memory a training takes, and so how many voxels a crop may have."""
+"""How much memory a training takes, and so how large crops and batches may be."""
 
 import os
 import shutil
+from collections.abc import Sequence
+from math import prod
 
 from tracoco.config import DataConfig, NetworkConfig
+from tracoco.geometry import Strides, total_stride
 
 KEPT_MAPS = {"light-unet": 6, "vnet": 10, "unet": 13}
 """Maps a level that a network keeps until the gradients are computed, each as wide as its level:
 counted from what autograd saves, the mean of the levels."""
-LEVELS = 4
+OWN_LEVELS = 3
+"""Levels below the finest of a network that is not told how to go down."""
 SHARE_OF_RAM = 4
 """Without a GPU, one of so many parts of the machine's memory is for a training."""
 ASSUMED_GB = 8.0
@@ -16,31 +20,31 @@ ASSUMED_GB = 8.0
 BYTES = 4
 
 
-def training_gb(voxels: int, dimensions: int, network: str = NetworkConfig().name) -> float:
+def training_gb(
+    crop: Sequence[int],
+    strides: Strides = (),
+    batch: tuple[int, int] | None = None,
+    network: str = NetworkConfig().name,
+) -> float:
     """Memory of a step of TraCoCo in gigabytes, within a factor of two.
 
-    voxels x filters x kept maps x (1 + r + r^2 + ...) x passes x 4 bytes: each level has twice
-    the channels at a fraction of the voxels, so r is 1/4 in 3D and 1/2 in 2D. Weights are little
-    beside this.
+    filters x kept maps x passes x 4 bytes for each voxel, summed over the levels: each has twice
+    the channels of the one above, at the voxels that its stride leaves. Weights are little beside
+    this.
     """
-    ratio = 2.0 ** (1 - dimensions)
-    levels = sum(ratio**level for level in range(LEVELS))
-    floats = voxels * NetworkConfig().filters * KEPT_MAPS[network] * levels
-    return BYTES * floats * passes() / 1e9
+    strides = strides or ((2,) * len(crop),) * OWN_LEVELS
+    levels = [float(2**n / prod(total_stride(strides[:n]))) for n in range(len(strides) + 1)]
+    floats = prod(crop) * sum(levels) * NetworkConfig().filters * KEPT_MAPS[network]
+    return BYTES * floats * passes(batch) / 1e9
 
 
-def passes() -> int:
-    """Crops of a step at the default batch sizes, each kept for its gradients by two networks.
+def passes(batch: tuple[int, int] | None = None) -> int:
+    """Crops of a step, each kept for its gradients by two networks; of the default batch if none.
 
     Both crops of each pair, and the mixed unlabelled ones.
     """
-    data = DataConfig()
-    return 2 * (2 * (data.labelled_batch + data.unlabelled_batch) + data.unlabelled_batch)
-
-
-def voxels_within(memory_gb: float, dimensions: int) -> int:
-    """Voxels of the largest crop that the default network can be trained on."""
-    return int(memory_gb / training_gb(1, dimensions))
+    labelled, unlabelled = batch or DataConfig().batch
+    return 2 * (2 * (labelled + unlabelled) + unlabelled)
 
 
 def machine_gb() -> float:

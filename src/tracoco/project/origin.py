@@ -1,7 +1,11 @@
 """Where a project comes from: the data, how it was understood, and what was said about it."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from tracoco.config import Settings, checked
 from tracoco.files import read_json, write_json
@@ -17,6 +21,8 @@ class Origin:
     notes: tuple[str, ...] = ()
     watermark: str = ""
     """Stands by every result of the project, if it is not empty."""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the plan that are known of the data set, in place of planned ones."""
 
 
 def write_origin(path: Path, origin: Origin) -> None:
@@ -36,3 +42,4 @@ class _File(Settings):
     group_pattern: str | None = None
     notes: tuple[str, ...] = ()
     watermark: str = ""
+    plan: dict[str, Any] = Field(default_factory=dict)

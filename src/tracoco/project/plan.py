@@ -4,15 +4,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
-from tracoco.config import Settings
+from tracoco.config import BATCH, Settings
+from tracoco.geometry import Index, Strides
 from tracoco.project.derive import Axis, Window, resampled_shape, slices_first
 from tracoco.project.digest import digest
+from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.scans.scan import Shape, Spacing
 
-NOT_STORED = {"crop", "class_names"}
+NOT_STORED = {"crop", "strides", "batch", "class_names"}
 """Settings that change nothing in the store."""
 
 Percent = Annotated[float, Field(ge=0, le=100)]
+Side = PositiveFloat | None
 
 
 class Plan(Settings):
@@ -32,13 +35,21 @@ class Plan(Settings):
         description="2D: the axis that slices are counted along: 0 left-right, 1 back-front, "
         "2 feet-head. 3D: null."
     )
-    spacing_mm: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = Field(
-        description="Side lengths of a voxel after resampling. "
-        "2D: the slice axis comes first and is never resampled."
+    spacing_mm: tuple[Side, Side, Side] = Field(
+        description="Side lengths of a voxel after resampling; null leaves an axis as each scan "
+        "has it. 2D: the slice axis comes first and is never resampled."
     )
     crop: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(
         description="Voxels per axis that a network sees at once. About two thirds of a scan "
         "leave room to translate. 2D: 1 comes first."
+    )
+    strides: tuple[tuple[int, ...], ...] = Field(
+        default=(),
+        description="How deep light-unet goes: an entry for each level below the finest, with the "
+        "voxels along each axis that become one, 1 or 2. Empty: three levels that halve all axes.",
+    )
+    batch: tuple[PositiveInt, PositiveInt] = Field(
+        default=BATCH, description="Labelled and unlabelled crops of a training step."
     )
     window: tuple[Window | None, ...] = Field(
         default=(),
@@ -50,6 +61,11 @@ class Plan(Settings):
         default=0.5, description="Without a window: what lies below this percentile becomes 0,"
     )
     high_percentile: Percent = Field(default=99.5, description="and what lies above this one 1.")
+    crop_to_content: bool = Field(
+        default=True,
+        description="Whether the margin of a scan in which nothing changes is left out, e.g. the "
+        "black around a brain. Results cover the whole scan, with background there.",
+    )
 
     @property
     def classes(self) -> int:
@@ -64,10 +80,9 @@ class Plan(Settings):
         return slices_first(self.slice_axis)
 
     @property
-    def scan_axes(self) -> Shape:
-        """The way back: `stored.transpose(plan.scan_axes)` has canonical axes."""
-        x, y, z = (self.stored_axes.index(axis) for axis in range(3))
-        return (x, y, z)
+    def seen(self) -> Index:
+        """The crop as a network sees it: without the slice axis in 2D."""
+        return self.crop[-self.dimensions :]
 
     def stored_shape(self, shape: Shape, spacing_mm: Spacing) -> Shape:
         """Shape in the store of a scan with this canonical shape and spacing."""
@@ -106,6 +121,20 @@ class Plan(Settings):
         if info.data.get("dimensions") == 2 and crop[0] != 1:
             raise ValueError("must start with 1 where dimensions = 2: one slice at a time")
         return crop
+
+    @field_validator("strides")
+    @classmethod
+    def _levels_of_the_crop(cls, strides: Strides, info: ValidationInfo) -> Strides:
+        if not {"dimensions", "spacing_mm", "crop"} <= info.data.keys():
+            return strides  # those are wrong, and will be said to be
+        axes = slice(-info.data["dimensions"], None)
+        crop, spacing = info.data["crop"][axes], info.data["spacing_mm"][axes]
+        problem = form_problem(strides, len(crop)) or crop_problem(strides, crop)
+        if problem:
+            better = [list(stride) for stride in choose_strides(crop, spacing)]
+            way_out = f"write {better}" if better else "make two axes of it even and longer"
+            raise ValueError(f"{problem}; for crop {list(crop)} {way_out}")
+        return strides
 
     @field_validator("window", mode="before")
     @classmethod

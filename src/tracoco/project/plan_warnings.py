@@ -1,9 +1,9 @@
 """What a plan cannot do for want of room, memory or spacing."""
 
 from collections.abc import Iterator
-from math import prod
 
 from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.make_plan import stored_shapes
 from tracoco.project.memory_budget import training_gb
 from tracoco.project.plan import Plan
 
@@ -28,7 +28,7 @@ def _unknown_spacing(fingerprint: Fingerprint) -> Iterator[str]:
 
 def _room(plan: Plan, fingerprint: Fingerprint) -> Iterator[str]:
     """Translation consistency needs scans that are larger than a crop, at least along one axis."""
-    shapes = [plan.stored_shape(case.shape, case.spacing_mm) for case in fingerprint.cases]
+    shapes = stored_shapes(plan, fingerprint)
     axes = range(3 - plan.dimensions, 3)
     for axis in axes:
         without = sum(shape[axis] <= plan.crop[axis] for shape in shapes)
@@ -46,9 +46,9 @@ def _room(plan: Plan, fingerprint: Fingerprint) -> Iterator[str]:
 
 
 def _memory(plan: Plan, memory_gb: float) -> Iterator[str]:
-    needed = training_gb(prod(plan.crop), plan.dimensions)
+    needed = training_gb(plan.seen, plan.strides, plan.batch)
     if needed > memory_gb:
         yield (
-            f"a training takes about {needed:.2g} GB, more than {memory_gb:.3g} GB; make crop "
-            "smaller in plan.yaml, or data.labelled_batch and data.unlabelled_batch"
+            f"a training takes about {needed:.2g} GB, more than {memory_gb:.3g} GB; make crop or "
+            "batch smaller in plan.yaml"
         )

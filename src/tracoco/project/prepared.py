@@ -1,10 +1,12 @@
 """One case read, checked and brought to the network's grid; nothing is written here."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracoco.geometry import Box
 from tracoco.project.cases import Case
 from tracoco.project.digest import digest
 from tracoco.project.look import check_geometry
@@ -12,6 +14,7 @@ from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
     check_channels,
     class_indices,
+    kept_box,
     label_to_network_grid,
     to_network_grid,
 )
@@ -29,6 +32,10 @@ class PreparedCase:
     image: NDArray[np.float32]
     label: NDArray[np.uint8] | None
     spacing_mm: Spacing
+    scan_shape: Shape
+    """Of the whole scan, by canonical axes."""
+    box: Box
+    """The part of the scan that is stored, by canonical axes."""
     steps: tuple[str, ...]
     """What was done to the scan, for a person."""
 
@@ -43,23 +50,41 @@ def prepare_case(case: Case, plan: Plan) -> PreparedCase:
     """Read a case and bring it to the network's grid; its label is opened only if it has one."""
     about = read_grids(case.images)
     check_channels(about.channels, plan, about.source)
-    label = None
     if case.label:
         check_geometry(about, read_grid(case.label))
-        indices = class_indices(read_label(case.label).array, plan, case.label)
-        label = label_to_network_grid(indices, about.spacing_mm, plan)
-    image = to_network_grid(read_images(case.images).array, about.spacing_mm, plan)
+    image, box = _read_image(case, plan)
+    label, lost = _read_label(case, plan, about.spacing_mm, box)
     a, b, c = (
-        about.shape[axis] * about.spacing_mm[axis] / length
+        box.size[axis] * about.spacing_mm[axis] / length
         for axis, length in zip(plan.stored_axes, image.shape[1:], strict=True)
     )
     steps = (
         "axes turned to right, anterior, superior",
+        *_cropping(about.shape, box, lost),
         *(f"channel {number} {_clipping(plan, number)}" for number in range(plan.channels)),
         f"axes {plan.stored_axes} stored in this order",
-        f"resampled from {about.shape} voxels of {about.spacing_mm} mm",
+        f"resampled from {box.size} voxels of {about.spacing_mm} mm",
     )
-    return PreparedCase(image, label, (a, b, c), steps)
+    return PreparedCase(image, label, (a, b, c), about.shape, box, steps)
+
+
+def _read_image(case: Case, plan: Plan) -> tuple[NDArray[np.float32], Box]:
+    """The image on the network's grid, and which part of the scan that is."""
+    scan = read_images(case.images)
+    box = kept_box(scan.array, plan)
+    return to_network_grid(scan.array, scan.spacing_mm, plan, box), box
+
+
+def _read_label(
+    case: Case, plan: Plan, spacing_mm: Spacing, box: Box
+) -> tuple[NDArray[np.uint8] | None, int]:
+    """The label of that part, and how many voxels of structures lie outside of it."""
+    if case.label is None:
+        return None, 0
+    indices = class_indices(read_label(case.label).array, plan, case.label)
+    kept = indices[box.slices]
+    lost = int(np.count_nonzero(indices) - np.count_nonzero(kept))
+    return label_to_network_grid(kept, spacing_mm, plan), lost
 
 
 def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
@@ -76,6 +101,13 @@ def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
         chosen.append(np.sort(generator.choice(places, count, replace=False)))
     flat = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
     return np.stack(np.unravel_index(flat, label.shape), axis=1).astype(np.int32)
+
+
+def _cropping(shape: Shape, box: Box, lost: int) -> Iterator[str]:
+    if box.size != shape:
+        yield f"voxels {box.start} to before {box.stop} of {shape}: the rest is a constant margin"
+    if lost:
+        yield f"{lost} labelled voxels lost, which lie in that margin"
 
 
 def _clipping(plan: Plan, channel: int) -> str:

@@ -1,4 +1,4 @@
-"""From a scan's voxels to the network's and back: the same for training and for prediction."""
+"""From a scan's voxels to the network's: the same for training and for prediction."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,47 +11,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tracoco.errors import UserError
+from tracoco.geometry import Box, whole
+from tracoco.project.content import content_box
 from tracoco.project.plan import Plan
 from tracoco.scans.scan import Shape, Spacing
 
 
+def kept_box(array: NDArray[np.float32], plan: Plan) -> Box:
+    """The part of an image [C, X, Y, Z] that a network gets to see: its content, or all of it."""
+    return content_box(array) if plan.crop_to_content else whole(array.shape[1:])
+
+
 def to_network_grid(
-    array: NDArray[np.float32], spacing_mm: Spacing, plan: Plan
+    array: NDArray[np.float32], spacing_mm: Spacing, plan: Plan, box: Box | None = None
 ) -> NDArray[np.float32]:
-    """Normalise and resample an image [C, X, Y, Z]; the result has the plan's stored axes."""
+    """Normalise an image [C, X, Y, Z], then crop and resample it to the plan's stored axes.
+
+    `box` is the image's `kept_box`, for a caller who needs it as well.
+    """
     check_channels(len(array), plan, "the image")
-    shape = plan.stored_shape(_spatial(array), spacing_mm)
-    channels = [
-        _resample(torch.from_numpy(_stored_order(normalise(channel, plan, number), plan)), shape)
-        for number, channel in enumerate(array)
-    ]
-    return torch.stack(channels).numpy()
+    box = box or kept_box(array, plan)
+    x, y, z = box.size
+    shape = plan.stored_shape((x, y, z), spacing_mm)
+    channels = (normalise(channel, plan, number, box) for number, channel in enumerate(array))
+    stored = (torch.from_numpy(_stored_order(channel, plan)) for channel in channels)
+    return torch.stack([_resample(channel, shape) for channel in stored]).numpy()
 
 
 def label_to_network_grid(
     label: NDArray[Any], spacing_mm: Spacing, plan: Plan
 ) -> NDArray[np.uint8]:
     """Resample class indices [X, Y, Z]: each voxel gets the class that covers most of it."""
-    shape = plan.stored_shape(_spatial(label), spacing_mm)
+    x, y, z = label.shape
+    shape = plan.stored_shape((x, y, z), spacing_mm)
     stored = torch.from_numpy(_stored_order(label.astype(np.uint8), plan))
     if tuple(stored.shape) == shape:
         return stored.numpy()
     return _largest(((stored == index).float() for index in range(plan.classes)), shape)
-
-
-def to_scan_grid(probability: Iterable[Tensor], shape: Shape, plan: Plan) -> NDArray[np.uint8]:
-    """Class indices [X, Y, Z] on a scan of canonical `shape`.
-
-    Args:
-        probability: of each class, on the network's grid: [K, ...stored axes], or its maps one
-            after the other, of which only one is then in memory.
-        shape: canonical shape of the scan.
-        plan: the plan by which the scan came to the network's grid.
-    """
-    a, b, c = (shape[axis] for axis in plan.stored_axes)
-    # One class at a time: a whole scan with many classes at full size would not fit in memory.
-    stored = _largest((one.float() for one in probability), (a, b, c))
-    return np.ascontiguousarray(stored.transpose(plan.scan_axes))
 
 
 def check_channels(channels: int, plan: Plan, source: Path | str) -> None:
@@ -63,15 +59,19 @@ def check_channels(channels: int, plan: Plan, source: Path | str) -> None:
         )
 
 
-def normalise(channel: NDArray[np.float32], plan: Plan, number: int = 0) -> NDArray[np.float32]:
+def normalise(
+    channel: NDArray[np.float32], plan: Plan, number: int = 0, box: Box | None = None
+) -> NDArray[np.float32]:
     """Clip at the window of this channel, or at percentiles of the scan, and scale to [0, 1].
 
-    A constant image becomes zeros.
+    With a box only that part comes back; its values are those that it has in the whole scan. A
+    constant image becomes zeros.
     """
     low, high = plan.window[number] or _percentiles(channel, plan)
+    kept = channel[box.slices] if box else channel
     if high <= low:
-        return np.zeros_like(channel)
-    scaled: NDArray[np.float32] = (channel - np.float32(low)) / np.float32(high - low)
+        return np.zeros_like(kept)
+    scaled: NDArray[np.float32] = (kept - np.float32(low)) / np.float32(high - low)
     return scaled.clip(0, 1, out=scaled)
 
 
@@ -109,11 +109,6 @@ def raw_values(indices: NDArray[Any], plan: Plan) -> NDArray[Any]:
     return raw
 
 
-def _spatial(array: NDArray[Any]) -> Shape:
-    x, y, z = array.shape[-3:]
-    return (x, y, z)
-
-
 def _stored_order(array: NDArray[Any], plan: Plan) -> NDArray[Any]:
     return np.ascontiguousarray(array.transpose(plan.stored_axes))
 
@@ -129,14 +124,11 @@ def _resample(volume: Tensor, shape: Shape) -> Tensor:
 
 def _largest(maps: Iterable[Tensor], shape: Shape) -> NDArray[np.uint8]:
     """Index of the largest of several maps, each resampled to `shape` in its turn."""
-    rest = iter(maps)
-    first = next(rest, None)
-    if first is None:
-        raise ValueError("there is no class to choose from")
-    highest = _resample(first, shape).clone()  # it is changed below, and may be the caller's
-    winner = torch.zeros(shape, dtype=torch.uint8, device=highest.device)
-    for index, one in enumerate(rest, start=1):
+    # One class at a time: all classes of a large scan at full size would not fit in memory.
+    highest = torch.full(shape, -torch.inf)
+    winner = torch.zeros(shape, dtype=torch.uint8)
+    for index, one in enumerate(maps):
         value = _resample(one, shape)
         winner[value > highest] = index
         torch.maximum(highest, value, out=highest)
-    return winner.cpu().numpy()
+    return winner.numpy()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
@@ -36,8 +35,6 @@ class Proposal:
     splits: Splits
     origin: Origin
     class_names: Mapping[int, str] = field(default_factory=dict)
-    plan: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the plan that are known, in place of planned ones."""
 
 
 def propose(found: Found, choice: SplitChoice) -> Proposal:
@@ -52,8 +49,8 @@ def propose(found: Found, choice: SplitChoice) -> Proposal:
             f"{len(splits.hidden)} labels are hidden: these cases count as unlabelled, "
             "which simulates having fewer labels"
         )
-    origin = Origin(found.layout, choice.group_pattern, tuple(notes), found.watermark)
-    return Proposal(cases, splits, origin, found.class_names, found.plan)
+    origin = Origin(found.layout, choice.group_pattern, tuple(notes), found.watermark, found.plan)
+    return Proposal(cases, splits, origin, found.class_names)
 
 
 def _divided(cases: Sequence[Case], found: Found, choice: SplitChoice) -> Splits:

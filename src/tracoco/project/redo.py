@@ -17,10 +17,12 @@ Change = tuple[str, Any, Any]
 def redo_plan(project: Project, memory_gb: float | None = None) -> list[Change]:
     """Derive all values again and say which ones changed.
 
-    What the data does not tell stays: 2D or 3D, and the classes with their names.
+    What the data does not tell stays: 2D or 3D, the classes with their names, and what was known
+    of the data set when the project was made, e.g. by a recipe.
     """
     old = project.load_plan()
-    kept = {"label_values": old.label_values, "class_names": old.class_names}
+    known = dict(project.load_origin().plan)
+    kept = known | {"label_values": old.label_values, "class_names": old.class_names}
     fingerprint = read_fingerprint(project.fingerprint_file)
     new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb)
     write_text(backup_file(project), project.plan_file.read_text(encoding="utf-8"))

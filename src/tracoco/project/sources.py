@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tracoco.errors import UserError
 from tracoco.files import content_hash
 from tracoco.project.cases import Case
-from tracoco.project.digest import digest
+from tracoco.project.digest import array_digest, digest
+from tracoco.scans.reader import has_label, read_grid, read_image
+from tracoco.scans.scan import Shape
 
 DETACHED = {".hdr", ".img", ".mhd", ".nhdr"}
 """Headers whose voxels lie in a file beside them, under the same stem."""
+Known = TypeVar("Known")
 
 
 def source_hashes(case: Case) -> dict[str, Any]:
@@ -30,12 +33,22 @@ def source_bytes(case: Case) -> int:
     return sum(file.stat().st_size for file in files)
 
 
+def image_hashes(case: Case) -> tuple[str, ...]:
+    """Content of the images alone: their files, or their voxels where a label is in the file."""
+    return tuple(_readable(_image_content, path) for path in case.images)
+
+
+def image_sizes(case: Case) -> tuple[int | Shape, ...]:
+    """What images must have in common to be the same; cheap, since no voxel is read."""
+    return tuple(_readable(_image_size, path) for path in case.images)
+
+
 def _of_each(case: Case, know: Callable[[Path], str]) -> dict[str, Any]:
     images = [_readable(know, path) for path in case.images]
     return {"images": images, "label": _readable(know, case.label) if case.label else None}
 
 
-def _readable(know: Callable[[Path], str], path: Path) -> str:
+def _readable(know: Callable[[Path], Known], path: Path) -> Known:
     try:
         return know(path)
     except OSError as error:
@@ -49,6 +62,24 @@ def _content(path: Path) -> str:
     if files == [path]:
         return content_hash(path)
     return digest([[file.name, content_hash(file)] for file in files])
+
+
+def _image_content(path: Path) -> str:
+    return array_digest(read_image(path).array) if _beside_label(path) else _content(path)
+
+
+def _image_size(path: Path) -> int | Shape:
+    if _beside_label(path):
+        return read_grid(path).shape
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _beside_label(path: Path) -> bool:
+    """Whether an image shares its file with a label."""
+    try:
+        return has_label(path)
+    except UserError:  # just a file here: whoever opens the scan says what is wrong with it
+        return False
 
 
 def _stamp(path: Path) -> str:

@@ -13,7 +13,7 @@ from tracoco.project.case_files import array_file, facts_file
 from tracoco.project.digest import digest
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
-from tracoco.scans.scan import Shape
+from tracoco.scans.scan import Shape, Spacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class StoredCase:
     """Of the spatial axes, in stored order."""
     class_voxels: tuple[int, ...] | None
     """Voxels of each class; None where the case has no label."""
+    spacing_mm: Spacing
+    """Side lengths of a stored voxel, which may differ a little from the plan's."""
 
     def image(self) -> NDArray[np.float32]:
         """Float32 [C, ...stored axes], in [0, 1]."""
@@ -64,8 +66,8 @@ class Store:
         """One case, with its arrays still on disk."""
         facts = self._facts(id_)
         voxels = facts["class_voxels"]
-        a, b, c = facts["shape"]
-        return StoredCase(id_, self.root, (a, b, c), None if voxels is None else tuple(voxels))
+        counts = None if voxels is None else tuple(voxels)
+        return StoredCase(id_, self.root, tuple(facts["shape"]), counts, tuple(facts["spacing_mm"]))
 
     def check(self, splits: Splits, plan: Plan) -> None:
         """Refuse cases that are missing, or that were prepared by another plan or split."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from tracoco.errors import UserError, raise_all
 from tracoco.project.cases import Case
+from tracoco.project.create import OnCase, write_project
 from tracoco.project.duplicates import check_duplicates
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint
-from tracoco.project.folder import OnCase, Project, write_project
+from tracoco.project.folder import Project
 from tracoco.project.groups import with_groups
 from tracoco.project.layouts import Found
 from tracoco.project.plan import Plan

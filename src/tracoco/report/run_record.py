@@ -54,7 +54,7 @@ class RunRecord:
     @property
     def unlabelled(self) -> tuple[str, ...]:
         """Unlabelled cases that the run learnt from; none for a method that reads none."""
-        return self.splits.unlabelled if self.config.data.unlabelled_batch else ()
+        return self.splits.unlabelled if self.config.data.batch[1] else ()
 
     @property
     def hidden_labels(self) -> int:

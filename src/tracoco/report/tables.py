@@ -13,7 +13,8 @@ from tracoco.evaluation.folders import Evaluation
 from tracoco.evaluation.scores import CaseScore
 from tracoco.evaluation.summary import Summary
 from tracoco.report.compare import ComparisonRow
-from tracoco.report.scored import ScoreFile, worst_first
+from tracoco.report.score_file import ScoreFile
+from tracoco.report.scored import worst_first
 from tracoco.report.wording import UNDEFINED, number, spread
 
 WORST_CASES = 5

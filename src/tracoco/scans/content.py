@@ -54,10 +54,13 @@ def sound_header(path: Path, *kinds: type[Exception]) -> Iterator[None]:
 def voxels_in(
     content: bytes, start: int, shape: Sequence[int], dtype: np.dtype[Any], path: Path
 ) -> NDArray[Any]:
-    """The numbers from byte `start` on, the first axis running fastest."""
-    needed = start + dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    if len(content) < needed:
-        raise UserError(f"{path} is cut short: {len(content)} bytes of {needed}; copy it again")
+    """The numbers from byte `start` on, the first axis running fastest; -1 if they come last."""
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    start = max(len(content) - size if start == -1 else start, 0)
+    if len(content) < start + size:
+        raise UserError(
+            f"{path} is cut short: {len(content)} bytes of {start + size}; copy it again"
+        )
     return np.ndarray(tuple(shape), dtype, buffer=content, offset=start, order="F")
 
 

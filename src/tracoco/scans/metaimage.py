@@ -66,6 +66,4 @@ def _read(path: Path) -> Stored:
         if header.packed:
             content = zlib.decompress(content)
     shape = (header.channels, *header.shape)
-    size = header.dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    start = len(content) - size if header.skipped == -1 else header.skipped
-    return Stored(about, voxels_in(content, max(start, 0), shape, header.dtype, holder))
+    return Stored(about, voxels_in(content, header.skipped, shape, header.dtype, holder))

@@ -82,12 +82,9 @@ def _read(path: Path) -> Stored:
         else:
             content = file.read()
     content = _unpacked(content, header, holder)
-    dtype = _voxel_type(header, path)
-    size = dtype.itemsize * int(np.prod(header.sizes, dtype=np.int64))
     with sound_header(path):
         skipped = int(header.fields.get("byteskip", 0))
-    start = len(content) - size if skipped == -1 else skipped  # -1: the voxels come last
-    voxels = voxels_in(content, max(start, 0), header.sizes, dtype, holder)
+    voxels = voxels_in(content, skipped, header.sizes, _voxel_type(header, path), holder)
     turned = voxels.transpose((*header.others, *header.spatial))
     return Stored(about, turned.reshape(about.channels, *about.grid.shape))
 

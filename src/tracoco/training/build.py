@@ -6,21 +6,39 @@ import torch
 
 from tracoco.config import Config
 from tracoco.errors import UserError
-from tracoco.geometry import Index
+from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
-from tracoco.networks.network import build_network, check_crop
+from tracoco.networks import network_facts
+from tracoco.networks.network import build_network, check_crop, check_strided, is_strided
+from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.project.plan import Plan
+
+
+def resolved(config: Config, plan: Plan) -> Config:
+    """The settings with what they leave to the plan filled in: crop, batch and strides."""
+    labelled, unlabelled = plan.batch
+    data, network = config.data, config.network
+    sizes = {
+        "crop": run_crop(config, plan),
+        "labelled_batch": labelled if data.labelled_batch is None else data.labelled_batch,
+        "unlabelled_batch": unlabelled if data.unlabelled_batch is None else data.unlabelled_batch,
+    }
+    depth = {"strides": run_strides(config, plan) or None}
+    return config.model_copy(
+        update={"data": data.model_copy(update=sizes), "network": network.model_copy(update=depth)}
+    )
 
 
 def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
     """Build the method of a run, its weights drawn from the run's seed."""
+    config = resolved(config, plan)
     facts = RunFacts(
         classes=plan.classes,
         channels=plan.channels,
         dimensions=plan.dimensions,
         total_steps=config.training.steps,
         steps_per_epoch=steps_per_epoch,
-        unlabelled_batch=config.data.unlabelled_batch,
+        unlabelled_batch=config.data.batch[1],
     )
     network = partial(
         build_network,
@@ -31,6 +49,7 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         filters=config.network.filters,
         options=config.network.options,
         crop=run_crop(config, plan)[-plan.dimensions :],
+        strides=config.network.strides or (),
     )
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
         torch.manual_seed(config.seed)
@@ -39,6 +58,35 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
 
 def run_crop(config: Config, plan: Plan) -> Index:
     """The crop of a run in the store's axis order; a slice thick in 2D projects."""
+    crop = _given_crop(config, plan)
+    check_crop(config.network.name, crop[-plan.dimensions :], run_strides(config, plan))
+    return crop
+
+
+def run_strides(config: Config, plan: Plan) -> Strides:
+    """How the networks of a run go down their levels; empty for those that cannot be told.
+
+    The plan's go with the plan's crop; for another crop that they do not fit, new ones are chosen.
+    """
+    name, given = config.network.name, config.network.strides
+    if given is not None:
+        check_strided(name, plan.dimensions)
+        problem = form_problem(given, plan.dimensions)
+        if problem:
+            raise UserError(f"network.strides {list(map(list, given))}: {problem}")
+        return given or network_facts(name, plan.dimensions).own_strides(plan.dimensions)
+    if not is_strided(name, plan.dimensions):
+        return ()
+    crop = _given_crop(config, plan)[-plan.dimensions :]
+    own = network_facts(name, plan.dimensions).own_strides(plan.dimensions)
+    if not plan.strides:
+        return own
+    if not crop_problem(plan.strides, crop):
+        return plan.strides
+    return choose_strides(crop, plan.spacing_mm[-plan.dimensions :]) or own
+
+
+def _given_crop(config: Config, plan: Plan) -> Index:
     crop = tuple(config.data.crop or plan.crop)
     if plan.dimensions == 2 and len(crop) == 2:
         crop = (1, *crop)
@@ -47,5 +95,4 @@ def run_crop(config: Config, plan: Plan) -> Index:
             f"data.crop {list(crop)} has not the {plan.dimensions} axes of a {plan.dimensions}D "
             f"project; give one length for each, e.g. {list(plan.crop[-plan.dimensions :])}"
         )
-    check_crop(config.network.name, crop[-plan.dimensions :])
     return crop

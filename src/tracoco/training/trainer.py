@@ -1,7 +1,6 @@
 """The one loop. It knows loss terms by name and nothing of the method that made them."""
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,13 @@ from tracoco.config import Config
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, evaluating
+from tracoco.training.arrangement import Arrangement, arrange
 from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from tracoco.training.journal import Journal
 from tracoco.training.run_log import Record
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
 
-PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 Validate = Callable[[Method], dict[str, float]]
 
 
@@ -40,9 +39,26 @@ class Trainer:
     """A method, its optimizer, and the folder that keeps them safe."""
 
     def __init__(
-        self, method: Method, config: Config, folder: Path, team: Team, *, identity: Checkpoint
+        self,
+        method: Method,
+        config: Config,
+        folder: Path,
+        team: Team,
+        *,
+        identity: Checkpoint,
+        arrangement: Arrangement | None = None,
     ) -> None:
-        """`identity` is carried by every checkpoint and must be the same when it is resumed."""
+        """Put the parts of a run together.
+
+        Args:
+            method: with its first weights.
+            config: the settings.
+            folder: of the run.
+            team: this process and its device.
+            identity: is carried by every checkpoint and must be the same when it is resumed.
+            arrangement: how the method was arranged; if not given, it is arranged here.
+        """
+        self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
         self.config, self.folder, self.team, self.identity = config, folder, team, identity
         optimizer = config.optimizer
@@ -51,13 +67,14 @@ class Trainer:
             lr=optimizer.lr,
             momentum=optimizer.momentum,
             weight_decay=optimizer.weight_decay,
+            fused=self.arrangement.fused_optimizer or None,
         )
         self.scaler = torch.amp.GradScaler(
-            team.device.type, enabled=config.training.precision == "fp16"
+            team.device.type, enabled=self.arrangement.precision == "fp16"
         )
         self.step = 0
         self.best: float | None = None
-        if config.training.compile:  # the networks, since a loss slices another overlap each step
+        if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
                 network.compile()
         self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(self.method)
@@ -76,6 +93,8 @@ class Trainer:
                 )
         self.method.load_state_dict(checkpoint["method"])
         self.optimizer.load_state_dict(checkpoint["optimizer"])
+        for group in self.optimizer.param_groups:  # not the device that the checkpoint is from
+            group["fused"] = self.arrangement.fused_optimizer or None
         self.scaler.load_state_dict(checkpoint["scaler"])
         self.step, self.best = checkpoint["step"], checkpoint["best"]
 
@@ -101,12 +120,13 @@ class Trainer:
 
     def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[Record, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
-        began = time.perf_counter()
+        began = self.team.clock()
         # Noise and dropout are a function of seed, step and rank: no generator state is saved.
         torch.manual_seed(step_seed(self.config.seed, self.step, self.team.rank))
         rate = self._set_rate()
         self.method.train()
         self.method.before_step(batch, self.step)
+        self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
         with self._autocast():
             terms = self.wrapped(batch, self.step)
         loss = torch.stack(list(terms.values())).sum()
@@ -121,7 +141,7 @@ class Trainer:
             "rate": rate,
             "shift": batch.mean_shift,
             "health": self.method.health(batch),
-            "seconds": time.perf_counter() - began,
+            "seconds": self.team.clock() - began,
         }
         self.step += 1
         return record, signal
@@ -143,7 +163,6 @@ class Trainer:
         return signal
 
     def _descend(self, loss: Tensor) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         limit = self.config.optimizer.clip_norm
         if limit is not None:
@@ -162,7 +181,7 @@ class Trainer:
         return rate
 
     def _autocast(self) -> torch.autocast:
-        dtype = PRECISIONS.get(self.config.training.precision)
+        dtype = self.arrangement.dtype
         return torch.autocast(self.team.device.type, dtype=dtype, enabled=dtype is not None)
 
     def _due(self, every: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from shared_data import shared_data
 
 from tracoco.paper.case_lists import case_list
-from tracoco.project.folder import init_project
+from tracoco.project.create import init_project
 from tracoco.project.layouts import find_cases
 from tracoco.project.proposal import SplitChoice, propose
 

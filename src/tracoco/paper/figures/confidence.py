@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from tracoco.console import counted
+from tracoco.inference.fast_network import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
-from tracoco.methods.method import evaluating
 from tracoco.paper.drawings import confidence_histograms
 from tracoco.paper.figure import Drawn, Row
 from tracoco.paper.figures.settings import (
@@ -90,15 +90,14 @@ def _histograms(
     def answers() -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
         for case in cases:
             volume = torch.from_numpy(np.array(case.image())).to(predictor.device)
-            predict = predictor.method.predict
-            found = predict_volume(predict, volume, predictor.window, predictor.config)
+            found = predict_volume(method.predict, volume, predictor.window, predictor.config)
             # Windows are averaged in single precision, which may end a hair outside of [0, 1].
             yield (1 - found[0]).clamp(0, 1).cpu().numpy(), case.label()
             on_case(case.id)
 
     with (
         counted("predicting", len(cases), request.console) as on_case,
-        evaluating(predictor.method),
+        ready_to_predict(predictor.method) as method,
     ):
         return confidence_counts(answers())
 

@@ -55,7 +55,7 @@ def context(request: PaperRequest, data: str) -> Drawn:
         predictor = Predictor.load(folder, device=request.device)
         shown.append(drawings.ContextAnswer(run.title, *crop_labels(predictor, case, pair)))
         rows.append({"method": run.title, "scan": case.id} | _figures(predictor, case, pair))
-    figure = drawings.context_figure(case.image()[0], pair, shown, plan.spacing_mm)
+    figure = drawings.context_figure(case.image()[0], pair, shown, case.spacing_mm)
     notes = (
         f"scan '{case.id}', the first test scan by name, at {pair[0].start} and {pair[1].start} "
         "on the network's grid",

@@ -30,9 +30,9 @@ def find(data: Path) -> Download:
     )
     notes = (
         "frame01 is the earlier of a patient's two labelled frames, frame02 the later one",
-        "slices are resampled to the median spacing; the paper leaves them as they are",
+        "slices are not resampled: each scan keeps its own spacing, as in the paper",
     )
-    plan = {"dimensions": 2, "slice_axis": 2}
+    plan = {"dimensions": 2, "slice_axis": 2, "spacing_mm": (None, None, None)}
     return Download("folders of NIfTI files", cases, plan, notes)
 
 

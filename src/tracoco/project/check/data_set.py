@@ -1,22 +1,20 @@
 """What is wrong with a data set as a whole, judged by all of its cases together."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tracoco.project.check.case_check import CaseCheck
+from tracoco.project.check.case_check import CaseCheck, stored_shape
+from tracoco.project.check.enough import class_rows, few_rows
 from tracoco.project.check.row import Row, fault, warning
+from tracoco.project.groups import TRAINING
 from tracoco.project.plan import Plan
 from tracoco.scans.scan import ScanHeader
 
 UNLIKE = 3.0
 """A spacing or size so many times smaller or larger than the median is probably an error."""
-FEW = 3
-"""With fewer labels, or fewer cases of a class, what is learnt hangs on single scans."""
-MOST_NAMED = 8
-"""Classes that a row names before it counts the rest."""
 
 
 def set_rows(checks: Sequence[CaseCheck], plan: Plan | None) -> list[Row]:
@@ -27,8 +25,8 @@ def set_rows(checks: Sequence[CaseCheck], plan: Plan | None) -> list[Row]:
     rows = [] if plan else _channel_rows(seen)
     rows += _unlike_rows(seen)
     rows += _duplicate_rows(checks)
-    rows += _few_rows(checks)
-    rows += _class_rows(checks, plan)
+    rows += few_rows(checks)
+    rows += class_rows(checks, plan)
     return rows + (_room_rows(seen, plan) if plan else [])
 
 
@@ -88,7 +86,7 @@ def _size(header: ScanHeader) -> tuple[float, ...]:
 
 
 def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
-    """The same image twice: across parts it is a leak, within one it only counts double."""
+    """The same image twice: a leak where one is kept away, else it only counts double."""
     copies: dict[str, list[CaseCheck]] = defaultdict(list)
     for one in checks:
         if one.content:
@@ -96,7 +94,7 @@ def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
     rows = []
     for first, *others in copies.values():
         for one in others:
-            leak = one.part != first.part
+            leak = one.part != first.part and {one.part, first.part} != set(TRAINING)
             make, way_out = (
                 (fault, "take one of them out")
                 if leak
@@ -108,49 +106,11 @@ def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
     return rows
 
 
-def _few_rows(checks: Sequence[CaseCheck]) -> list[Row]:
-    parts = Counter(one.part for one in checks)
-    rows = []
-    if parts["labelled"] < FEW:
-        problem = f"{parts['labelled']} labelled cases to learn from"
-        rows.append(warning("", None, problem, "label more: results hang on single scans"))
-    if not parts["unlabelled"]:
-        way_out = "add scans without labels, or use --method supervised or data.reuse_labelled"
-        rows.append(
-            warning("", None, "no unlabelled cases, which most methods learn from", way_out)
-        )
-    return rows
-
-
-def _class_rows(checks: Sequence[CaseCheck], plan: Plan | None) -> list[Row]:
-    opened = [one.label_voxels for one in checks if one.label_voxels and one.part == "labelled"]
-    holders = {
-        name: sum(value in voxels for voxels in opened)
-        for value, name in _class_names(opened, plan).items()
-    }
-    rare = [f"'{name}' {n}" for name, n in holders.items() if n < min(FEW, len(opened))]
-    if not rare:
-        return []
-    more = f" and {len(rare) - MOST_NAMED} more classes" if len(rare) > MOST_NAMED else ""
-    problem = (
-        f"of {len(opened)} labelled cases, few have some classes: "
-        f"{', '.join(rare[:MOST_NAMED])}{more}"
-    )
-    return [warning("", None, problem, "label more cases that have them")]
-
-
-def _class_names(opened: Sequence[Mapping[int, int]], plan: Plan | None) -> dict[int, str]:
-    if plan:
-        return dict(list(zip(plan.label_values, plan.class_names, strict=True))[1:])
-    values = sorted({value for voxels in opened for value in voxels} - {0})
-    return {value: f"label {value}" for value in values}
-
-
 def _room_rows(seen: Seen, plan: Plan) -> list[Row]:
     """Scans no larger than a crop: the two crops of a pair cannot lie apart."""
     rows = []
     for one, header in seen:
-        stored = plan.stored_shape(header.shape, header.spacing_mm)
+        stored = stored_shape(one, header, plan)
         axes = range(3 - plan.dimensions, 3)
         if all(stored[axis] <= plan.crop[axis] for axis in axes):
             sizes = (" x ".join(str(size[axis]) for axis in axes) for size in (stored, plan.crop))

@@ -10,7 +10,7 @@ from tracoco.project.check.row import Row, error_rows, noted
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.plan import Plan
-from tracoco.project.splits import Splits, check_splits, read_splits
+from tracoco.project.splits import Splits
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ def _of_project(project: Project) -> Material:
     with noted(rows, file=project.plan_file):
         plan = project.load_plan()
     with noted(rows, file=project.splits_file):
-        splits = read_splits(project.splits_file)
-        check_splits(splits, cases, str(project.splits_file))
+        splits = project.load_splits()
     parts = _parts(splits) if splits else {}
     # Without a split nobody can tell which labels may be opened, so none is.
     kept = [case for case in cases if case.id in parts] if splits else cases

@@ -9,11 +9,11 @@ from math import prod
 from pathlib import Path
 
 from tracoco.errors import UserError
-from tracoco.project.check.case_check import CaseCheck
+from tracoco.project.check.case_check import CaseCheck, stored_shape
 from tracoco.project.check.row import Row, fault
 from tracoco.project.plan import Plan
 from tracoco.project.prepared import prepare_case
-from tracoco.scans.scan import ScanHeader, Shape
+from tracoco.scans.scan import ScanHeader
 
 IMAGE_BYTES, LABEL_BYTES = 4, 1
 """Of a voxel in the store, for each channel and for the label."""
@@ -37,7 +37,7 @@ class Needs:
 
 
 def needs_of(checks: Sequence[CaseCheck], plan: Plan | None, root: Path) -> Needs:
-    """Sizes by the headers; memory and time by preparing one case of median size."""
+    """Sizes by the part of a scan that is stored; memory and time by preparing a median case."""
     seen = [(one, one.header) for one in checks if one.header]
     disk = sum(_stored_bytes(one, header, plan) for one, header in seen)
     needs = Needs(disk, shutil.disk_usage(root).free)
@@ -59,7 +59,7 @@ def needs_of(checks: Sequence[CaseCheck], plan: Plan | None, root: Path) -> Need
         tracemalloc.stop()
     largest = max(_voxels(header) for _, header in seen)
     share = sum(_voxels(header) for _, header in seen) / _voxels(header)
-    resampled = max(prod(_stored(header, plan)) for _, header in seen) * RESAMPLED_BYTES
+    resampled = max(prod(stored_shape(*each, plan)) for each in seen) * RESAMPLED_BYTES
     memory = int(peak * largest / _voxels(header)) + resampled * header.channels
     return replace(
         needs, memory_bytes=memory, prepare_seconds=seconds * share, measured_on=one.case.id
@@ -87,11 +87,7 @@ def _voxels(header: ScanHeader) -> int:
     return prod(header.shape) * header.channels
 
 
-def _stored(header: ScanHeader, plan: Plan | None) -> Shape:
-    return plan.stored_shape(header.shape, header.spacing_mm) if plan else header.shape
-
-
 def _stored_bytes(one: CaseCheck, header: ScanHeader, plan: Plan | None) -> int:
     labelled = one.part != "unlabelled"
     each = IMAGE_BYTES * header.channels + (LABEL_BYTES if labelled else 0)
-    return prod(_stored(header, plan)) * each
+    return prod(stored_shape(one, header, plan)) * each

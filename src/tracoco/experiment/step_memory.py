@@ -1,0 +1,81 @@
+"""What a training step takes at its peak, counted without computing it."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tracoco.config import Config
+from tracoco.data.batches import Batch
+from tracoco.experiment.noise_batch import noise_batch
+from tracoco.methods.method import Method
+from tracoco.networks.activation_memory import PeakMemory
+from tracoco.networks.from_monai import FAULTS
+from tracoco.project.plan import Plan
+from tracoco.training.arrangement import PRECISIONS, checkpoint_levels
+from tracoco.training.build import resolved, run_crop, run_method
+
+
+@dataclass(frozen=True, slots=True)
+class StepMemory:
+    """Bytes at the peak of a step of one process."""
+
+    kept: int
+    """With all maps kept for the backward pass."""
+    checkpointed: int
+    """With `training.checkpointing`."""
+
+    def of(self, config: Config) -> int:
+        """What a run with these settings takes."""
+        return self.checkpointed if config.training.checkpointing else self.kept
+
+
+def step_memory(config: Config, plan: Plan) -> StepMemory | None:
+    """Weights, momentum, and the most that a forward and a backward pass have alive at once.
+
+    In that: the batch, all maps that autograd keeps, gradients, what losses and a convolution need
+    for the moment. Not in that: torch itself, and what its allocator holds in reserve. None where
+    a method leaves torch for its loss, so that nothing can be counted.
+    """
+    config = resolved(config, plan)
+    try:
+        kept, checkpointed = (_peak(config, plan, checkpointing=each) for each in (False, True))
+    except FAULTS:
+        return None
+    return StepMemory(kept, checkpointed)
+
+
+def _peak(config: Config, plan: Plan, *, checkpointing: bool) -> int:
+    method = run_method(config, plan)
+    if checkpointing:
+        for network in method.trained_networks():
+            checkpoint_levels(network)
+    crop = run_crop(config, plan)[-plan.dimensions :]
+    memory = PeakMemory()
+    shell = memory.without_values(method).train()
+    with memory, torch.random.fork_rng(devices=[]):
+        batch = memory.make(noise_batch, config, plan, crop)
+        for tensor in _tensors(batch):
+            memory.count(tensor)
+        _step(shell, batch, PRECISIONS.get(config.training.precision))
+        peak = memory.peak_bytes
+    return peak + _bytes(method) + (_trained_bytes(method) if config.optimizer.momentum else 0)
+
+
+def _step(method: Method, batch: Batch, dtype: torch.dtype | None) -> None:
+    with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
+        terms = method(batch, 1)
+    torch.stack(list(terms.values())).sum().backward()
+
+
+def _tensors(batch: Batch) -> list[torch.Tensor]:
+    crops = (batch.first, batch.second)
+    return [batch.labels, *(part for each in crops for part in (each.values, each.inside))]
+
+
+def _bytes(module: nn.Module) -> int:
+    return sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _trained_bytes(method: Method) -> int:
+    return sum(weight.nbytes for group in method.parameter_groups() for weight in group["params"])

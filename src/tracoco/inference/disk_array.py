@@ -1,0 +1,31 @@
+"""Arrays that are too large for memory: in a file without a name, which goes with the array."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracoco.files import full_disk_named
+
+
+def zeros(shape: Sequence[int], folder: Path | None = None) -> NDArray[np.uint8]:
+    """Bytes of 0, the first axis slowest and then the last one, as NIfTI has its volumes.
+
+    Args:
+        shape: [K, X, Y, Z].
+        folder: where the file is; without one, or where a system cannot reserve its space, the
+            bytes are in memory.
+    """
+    count, *sides = shape
+    stored = (count, *reversed(sides))
+    if folder is None or not hasattr(os, "posix_fallocate"):
+        return np.zeros(stored, np.uint8).transpose(0, 3, 2, 1)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder) as file:
+        with full_disk_named(folder):
+            # A disk that is full is noticed here: later it would end the process without a word.
+            os.posix_fallocate(file.fileno(), 0, int(np.prod(stored)))
+        return np.memmap(file, np.uint8, "r+", shape=stored).transpose(0, 3, 2, 1)

@@ -1,0 +1,51 @@
+"""The running statistics of BatchNorm, and the passes that must leave them alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Passes in here leave BatchNorm's running statistics alone.
+
+    Noisy and mixed crops have other statistics than the clean scans of test time.
+    """
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    tracked = [norm.track_running_stats for norm in norms]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm, state in zip(norms, tracked, strict=True):
+            norm.track_running_stats = state
+
+
+class RepeatedPass:
+    """Made in a pass that will be made again; what is repeated in here counts no statistics.
+
+    The repetition must save for its gradient what the first pass did. So it is given the running
+    statistics wherever the first one was, but counts what it sees with a share of 0.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._norms = [part for part in module.modules() if isinstance(part, _NormBase)]
+        self._first = [norm.track_running_stats for norm in self._norms]
+        self._outside: list[tuple[bool, float | None, Tensor | None]] = []
+
+    def __enter__(self) -> None:
+        self._outside = [
+            (norm.track_running_stats, norm.momentum, norm.num_batches_tracked)
+            for norm in self._norms
+        ]
+        for norm, tracked in zip(self._norms, self._first, strict=True):
+            norm.track_running_stats, norm.momentum = tracked, 0.0
+            norm.num_batches_tracked = None
+
+    def __exit__(self, *problem: object) -> None:
+        for norm, (tracked, momentum, count) in zip(self._norms, self._outside, strict=True):
+            norm.track_running_stats, norm.momentum = tracked, momentum
+            norm.num_batches_tracked = count

@@ -1,0 +1,31 @@
+"""How many crops a step sees: more where they are small."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tracoco.config import BATCH
+
+ENOUGH_VOXELS = 64**3
+"""Of each kind in a step: fewer make its gradients noisy, more cost time; a larger crop may."""
+MOST_CROPS = 4
+"""Of each kind: more would take few labelled scans several times over, and every step longer."""
+
+BatchSizes = tuple[int, int]
+
+
+def choose_batch(crop: Sequence[int], fits: Callable[[BatchSizes], bool]) -> BatchSizes:
+    """As many labelled and unlabelled crops as fit, up to enough voxels; 2 of each at the least."""
+    least = max(BATCH)
+    count = max(least, min(MOST_CROPS, round(ENOUGH_VOXELS / prod(crop))))
+    while count > least and not fits((count, count)):
+        count -= 1
+    return (count, count)
+
+
+def within_cases(batch: BatchSizes, labelled: int, unlabelled: int) -> BatchSizes:
+    """A batch in which no scan comes twice, as far as 2 of each kind allow that."""
+    first, second = (
+        min(size, max(least, count))
+        for size, least, count in zip(batch, BATCH, (labelled, unlabelled), strict=True)
+    )
+    return (first, second)

@@ -1,0 +1,37 @@
+"""Arrays in a file without a name: filled as those in memory are, and nothing is left of them."""
+
+import errno
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pytest
+
+from tracoco.errors import UserError
+from tracoco.inference.disk_array import zeros
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be reserved here")
+def test_it_is_filled_like_one_in_memory_and_leaves_no_file(tmp_path: Path) -> None:
+    on_disk, in_memory = zeros((2, 3, 4, 5), tmp_path / "out"), zeros((2, 3, 4, 5))
+    assert on_disk.shape == in_memory.shape == (2, 3, 4, 5)
+    assert isinstance(on_disk.base, np.memmap)
+    assert not on_disk.any()
+    for array in (on_disk, in_memory):
+        array[1, :, 2, 1:3] = np.arange(6).reshape(3, 2)
+    assert np.array_equal(on_disk, in_memory)
+    assert on_disk[1].tobytes("F") == on_disk[1].ravel("K").tobytes()  # a volume of NIfTI
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be reserved here")
+def test_a_full_disk_is_told_before_anything_is_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(UserError, match="no space left"):
+        zeros((1, 2, 2, 2), tmp_path)
