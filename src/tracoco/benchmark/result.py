@@ -32,6 +32,10 @@ class RunResult:
     cct: bool
     watermark: str
     """What must be said wherever the figures are shown."""
+    case_dice: dict[str, float]
+    """Mean over the structures of each case, so that two runs can be compared case by case."""
+    seconds: float
+    """Of all steps together, validation and saving not counted."""
     seconds_a_step: float
     """Median of the run."""
     seconds_a_case: float

@@ -1,9 +1,10 @@
 """Bring runs to their end, whatever state they are in, and test them."""
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from rich.console import Console
@@ -57,8 +58,9 @@ class Runner:
 
         So nothing that was learnt or measured on other cases can pass for it.
         """
-        splits, plan = self.project.load_splits(), self.project.load_plan()
-        data = digest([splits.hash(), plan.hash(), Store(self.project.store_root).hash()])
+        splits = self.project.load_splits().hash()
+        plan = self.project.load_plan().model_dump(mode="json", exclude={"class_names"})
+        data = digest([splits, plan, Store(self.project.store_root).hash()])
         return spec.folder(self.root, seed, data)
 
     def check(self, spec: RunSpec) -> None:
@@ -125,7 +127,7 @@ class Runner:
             dataset=self.dataset,
             method=config.method.name,
             labelled=len(splits.labelled),
-            unlabelled=len(splits.unlabelled) if config.data.unlabelled_batch else 0,
+            unlabelled=len(splits.unlabelled) if config.data.batch[1] else 0,
             seed=config.seed,
             steps=config.training.steps,
             checkpoint=scoring.checkpoint,
@@ -134,10 +136,21 @@ class Runner:
             empty=scoring.protocol.empty,
             cct=scoring.protocol.cct,
             watermark=scores["watermark"],
+            case_dice=_case_dice(scores["rows"]),
+            seconds=sum(record["seconds"] for record in log),
             seconds_a_step=median(record["seconds"] for record in log),
             seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, scoring),
             versions={key: facts[key] for key in versions() if key in facts},
         )
+
+
+def _case_dice(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean Dice of each case in percent; a structure that nobody has is not counted."""
+    found = defaultdict(list)
+    for row in rows:
+        if row["dice"] is not None:
+            found[row["case"]].append(row["dice"])
+    return {case: fmean(values) for case, values in found.items()}
 
 
 def _cleaning(rows: list[dict[str, Any]], scoring: Scoring) -> float:

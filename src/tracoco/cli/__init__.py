@@ -7,11 +7,22 @@ import sys
 from typing import NoReturn
 
 # In the order in which the help lists the commands.
-from tracoco.cli import start, inspect, check, runs, results, paper, lists  # isort: skip
+from tracoco.cli import start, inspect, check, runs, results, benchmark, paper, lists  # isort: skip
 from tracoco.cli.app import app
 from tracoco.errors import Stopped, UserError
 
-__all__ = ["app", "check", "inspect", "lists", "main", "paper", "results", "runs", "start"]
+__all__ = [
+    "app",
+    "benchmark",
+    "check",
+    "inspect",
+    "lists",
+    "main",
+    "paper",
+    "results",
+    "runs",
+    "start",
+]
 
 
 def main() -> NoReturn:

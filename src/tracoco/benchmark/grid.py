@@ -1,0 +1,113 @@
+"""A grid of runs, as a file says it: data sets x rows x label counts x seeds."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from tracoco.benchmark.run_spec import RunSpec
+from tracoco.config import Settings, checked, did_you_mean
+from tracoco.errors import UserError, raise_all
+
+Changes = dict[str, Any]
+"""Settings by their dotted names, e.g. `training.steps: 1500`."""
+
+
+class GridRow(Settings):
+    """One way of training, which is a row of the table."""
+
+    method: str | None = None
+    """The row's own name if not given."""
+    labelled: Literal["all"] | None = None
+    """`all`: with every label that there is, whatever the grid's numbers are, as an upper bound."""
+    set: Changes = Field(default_factory=dict)
+
+
+class GridData(Settings):
+    """A data set of the grid; what is not given is as in the whole grid."""
+
+    preset: str | None = None
+    labelled: tuple[PositiveInt, ...] = Field(min_length=1)
+    """Numbers of labelled cases; the other labels are hidden."""
+    seeds: tuple[NonNegativeInt, ...] | None = None
+    rows: tuple[str, ...] | None = None
+    set: Changes = Field(default_factory=dict)
+
+
+class Grid(Settings):
+    """What is to be run, and what it is about."""
+
+    title: str
+    about: str = ""
+    """For the page: how cases were split, what was tuned on what."""
+    datasets: dict[str, GridData] = Field(min_length=1)
+    rows: dict[str, GridRow] = Field(min_length=1)
+    seeds: tuple[NonNegativeInt, ...] = Field(default=(0,), min_length=1)
+    set: Changes = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GridRun:
+    """One run of a grid."""
+
+    dataset: str
+    row: str
+    labelled: int | None
+    """None for all."""
+    seed: int
+    spec: RunSpec
+
+    @property
+    def name(self) -> str:
+        """Of the file that keeps its result."""
+        words = (self.dataset, self.row, f"{self.labelled or 'all'}-labels", f"seed{self.seed}")
+        return "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-") for word in words)
+
+
+def read_grid(path: Path) -> Grid:
+    """Read a grid's file, or say what is wrong with it."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; give the YAML file of a grid") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from error
+    grid = checked(Grid, values, str(path))
+    raise_all(
+        [
+            f"{path}: data set '{name}' has no row '{row}'; {did_you_mean(row, grid.rows)}"
+            for name, data in grid.datasets.items()
+            for row in data.rows or ()
+            if row not in grid.rows
+        ]
+    )
+    names = [run.name for run in grid_runs(grid)]
+    raise_all([f"{path}: two runs are called {n}" for n in sorted({*names}) if names.count(n) > 1])
+    return grid
+
+
+def grid_runs(grid: Grid) -> list[GridRun]:
+    """All runs; every row of a data set gets its first seed before any gets a second one."""
+    return [run for name, data in grid.datasets.items() for run in _data_runs(grid, name, data)]
+
+
+def _data_runs(grid: Grid, name: str, data: GridData) -> Iterator[GridRun]:
+    for seed in data.seeds or grid.seeds:
+        for row_name in data.rows or tuple(grid.rows):
+            row = grid.rows[row_name]
+            # The name comes first: settings of another method go when a method is named.
+            method = {"method.name": row.method or row_name}
+            changes = method | grid.set | data.set | row.set
+            for labelled in (None,) if row.labelled == "all" else data.labelled:
+                hidden = {} if labelled is None else {"data.labelled": labelled}
+                spec = RunSpec(data.preset, _words(changes | hidden))
+                yield GridRun(name, row_name, labelled, seed, spec)
+
+
+def _words(changes: Changes) -> tuple[str, ...]:
+    return tuple(f"{key}={json.dumps(value)}" for key, value in changes.items())

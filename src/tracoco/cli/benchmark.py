@@ -1,0 +1,47 @@
+"""`tracoco benchmark`: a grid of runs, trained, tested and put into one table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, Device, app
+from tracoco.console import print_json, print_table, progress_console
+
+
+@app.command()
+def benchmark(
+    grid: Annotated[Path, typer.Argument(metavar="GRID", help="The YAML file of a grid.")],
+    projects: Annotated[
+        list[str],
+        typer.Option("--project", metavar="DATASET=FOLDER", help="Where a data set is; repeat."),
+    ],
+    results: Annotated[
+        Path | None,
+        typer.Option("--results", "-o", help="Folder for the results; beside the grid by default."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at once; they share the cores.")] = 1,
+    device: Device = "auto",
+    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run what is missing of a grid, show it as it comes, and keep one small file a run.
+
+    Killed, it goes on where it was; what is done is not done again. The same command on several
+    machines with one disk shares the work.
+
+    Example: tracoco benchmark grid.yaml --project hippocampus=hippocampus --jobs 2
+    """
+    from tracoco.benchmark.command import BenchmarkRequest
+
+    kept = results or grid.with_suffix("")
+    request = BenchmarkRequest(grid, tuple(projects), kept, jobs, device)
+    if worker:
+        request.work()
+        return
+    shown = request.run(None if as_json else progress_console())
+    if as_json:
+        print_json({"rows": shown.rows})
+        return
+    print_table(shown.table)
+    print(f"results: {kept}")
