@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint mutants clean
+.PHONY: demo test test-slow lint mutants bench clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -27,6 +27,12 @@ lint: .venv/installed
 
 mutants: .venv/installed
 	$(BIN)/python scripts/mutants.py
+
+# Everything is timed, so nothing else should run on the machine meanwhile.
+bench: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.page
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,12 +1,11 @@
 """Settings of a run: typed, checked, and kept in the run folder."""
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
@@ -60,7 +59,7 @@ class DataConfig(Settings):
     foreground: float = Field(default=1 / 3, ge=0.0, le=1.0)
     """Share of the labelled crops that are placed over a foreground voxel."""
     workers: NonNegativeInt = 1
-    """Processes that read crops; the batches do not depend on their number."""
+    """Threads that read crops ahead; the batches do not depend on their number."""
 
     @property
     def batch(self) -> tuple[int, int]:
@@ -162,13 +161,6 @@ def checked(model: type[Model], values: Any, source: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         raise UserError("; ".join(_explain(model, error, source))) from None
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The nearest known word as a question, or all of them where none is near."""
-    known = sorted(known)
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
 
 
 def _explain(model: type[BaseModel], error: ValidationError, source: str) -> list[str]:

@@ -1,6 +1,7 @@
-"""The one exception that is shown to a user as a line, without a traceback."""
+"""The one exception that is shown to a user as a line, without a traceback, and its wording."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class UserError(Exception):
@@ -23,3 +24,10 @@ def raise_all(problems: Sequence[str]) -> None:
         raise UserError(
             f"{len(problems)} problems:\n" + "\n".join(f"  {line}" for line in problems)
         )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest known word as a question, or all of them where none is near."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from tracoco.config import DataConfig
-from tracoco.data.batches import Batch, BatchSource, Share, batches
+from tracoco.data.batches import Batch, BatchSource, Share
 from tracoco.data.crop_pair import CropRule
+from tracoco.data.read_ahead import batches
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 

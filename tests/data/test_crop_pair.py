@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tracoco.config import DataConfig, OverlapRule
-from tracoco.data.augment import Appearance
+from tracoco.data.augment import Appearance, Orientation, brighten
 from tracoco.data.crop_pair import (
+    Crop,
     CropRule,
     draw_crop_pair,
     inside_volume,
@@ -122,11 +124,30 @@ def test_reading_beyond_the_volume_gives_zeros_and_says_so() -> None:
     assert (values[0][~inside] == 0).all()
 
 
+def changed(volume: NDArray[np.float32], box: Box, looks: Appearance) -> NDArray[np.float32]:
+    into = np.full((len(volume), *box.size), np.nan, dtype=np.float32)
+    read_changed(volume, box, looks, into)
+    return into
+
+
+@pytest.mark.parametrize("start", [(1, 2, 0), (-1, 2, 4)])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_crop_is_the_oriented_and_brightened_box(start: Index, *, exchanged: bool) -> None:
+    volume = np.random.default_rng(0).random((2, 7, 8, 9)).astype(np.float32)
+    orientation = Orientation((0, 1), exchanged, (0, 2))
+    box = Box(start, (4, 5, 6))
+    crop = Crop(volume, box, orientation, Appearance(1.2))
+    plain = orientation.apply(brighten(read_box(volume, box), 1.2))
+    assert crop.shape == plain.shape == (2, *((5, 4) if exchanged else (4, 5)), 6)
+    assert (crop.values == plain).all()
+    assert (crop.values[:, ~crop.inside] == 0).all()
+
+
 def test_a_blur_sees_what_lies_around_a_box_but_nothing_beyond_the_volume() -> None:
     volume = np.random.default_rng(0).random((2, 20, 18, 16)).astype(np.float32)
     looks = Appearance(1.0, sigma=1.5)
-    whole = read_changed(volume, Box((0, 0, 0), (20, 18, 16)), looks)
-    part = read_changed(volume, Box((5, -2, 9), (6, 7, 10)), looks)
+    whole = changed(volume, Box((0, 0, 0), (20, 18, 16)), looks)
+    part = changed(volume, Box((5, -2, 9), (6, 7, 10)), looks)
     assert np.abs(part[:, :, 2:, :7] - whole[:, 5:11, :5, 9:]).max() < 1e-6
     assert (part[:, :, :2] == 0).all()
     assert (part[..., 7:] == 0).all()
@@ -138,7 +159,7 @@ def test_a_slice_is_blurred_in_its_plane_alone() -> None:
     volume = np.zeros((1, 5, 9, 9), dtype=np.float32)
     volume[0, 2, 4, 4] = 1
     looks = Appearance(1.0, sigma=1.0)
-    hit, beside = (read_changed(volume, Box((z, 0, 0), (1, 9, 9)), looks) for z in (2, 1))
+    hit, beside = (changed(volume, Box((z, 0, 0), (1, 9, 9)), looks) for z in (2, 1))
     assert hit.sum() == pytest.approx(1, abs=1e-5)
     assert 0 < hit[0, 0, 4, 5] < hit[0, 0, 4, 4] < 0.5
     assert (beside == 0).all()

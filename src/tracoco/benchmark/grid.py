@@ -11,8 +11,8 @@ import yaml
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from tracoco.benchmark.run_spec import RunSpec
-from tracoco.config import Settings, checked, did_you_mean
-from tracoco.errors import UserError, raise_all
+from tracoco.config import Settings, checked
+from tracoco.errors import UserError, did_you_mean, raise_all
 
 Changes = dict[str, Any]
 """Settings by their dotted names, e.g. `training.steps: 1500`."""

@@ -27,6 +27,9 @@ def plan(
     explain: Annotated[bool, typer.Option("--explain", help="Say why each value is so.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Derive it anew; plan.yaml.bak.")] = False,
     memory_gb: Memory = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings whose memory --explain counts.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the plan of a project, or make it anew.
@@ -47,6 +50,7 @@ def plan(
     result["plan"] = values.model_dump(mode="json")
     if explain:
         result |= _explanation(opened, memory_gb)
+        result["reasons"].append(_step_memory(values, preset))
     if as_json:
         print_json(result)
         return
@@ -96,6 +100,24 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
         numbers = f"{passes(values.batch)} passes of a step: {needed:.2g} GB"
         rows.append({"name": "network.name", "value": name, "why": able, "numbers": numbers})
     return rows
+
+
+def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
+    """What a training step takes at its peak, counted on the networks themselves."""
+    from tracoco.experiment.step_memory import step_memory
+    from tracoco.presets import load_config
+    from tracoco.training.build import resolved
+
+    config = resolved(load_config(preset), values)
+    found = step_memory(config, values)
+    crops = "{} + {} crops".format(*config.data.batch)
+    row = {"name": "memory of a step", "value": "", "why": "", "numbers": ""}
+    row["numbers"] = f"{config.method.name}, {config.network.name}, {crops}"
+    if found is None:
+        return row | {"value": "unknown", "why": "the method leaves torch, so nothing is counted"}
+    kept, checkpointed = found.kept / 1e9, found.checkpointed / 1e9
+    why = f"counted; {checkpointed:.2g} GB with training.checkpointing=true"
+    return row | {"value": f"{kept:.2g} GB", "why": why}
 
 
 def _print_changes(changes: list[dict[str, Any]], project: Path) -> None:

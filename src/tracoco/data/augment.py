@@ -49,6 +49,14 @@ class Orientation:
             array = array.swapaxes(leading + self.plane[0], leading + self.plane[1])
         return np.flip(array, tuple(leading + axis for axis in self.reversed_axes))
 
+    def undo(self, array: NDArray[Voxel]) -> NDArray[Voxel]:
+        """A view of an oriented array as it was before: what is written to it gets oriented."""
+        leading = array.ndim - 3
+        array = np.flip(array, tuple(leading + axis for axis in self.reversed_axes))
+        if self.exchanged:
+            array = array.swapaxes(leading + self.plane[0], leading + self.plane[1])
+        return array
+
     def _exchange(self, index: Index) -> Index:
         if not self.exchanged:
             return index
@@ -75,10 +83,12 @@ def draw_brightness(random: Generator, amount: float) -> float:
     return float(random.uniform(1 - amount, 1 + amount))
 
 
-def brighten(values: NDArray[np.float32], factor: float) -> NDArray[np.float32]:
+def brighten(
+    values: NDArray[np.float32], factor: float, into: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
     """Multiply intensities that lie in [0, 1], and keep them there."""
-    bright: NDArray[np.float32] = np.clip(values * np.float32(factor), 0, 1)
-    return bright
+    bright: NDArray[np.float32] = np.multiply(values, np.float32(factor), out=into)
+    return bright.clip(0, 1, out=bright)
 
 
 def spread(
@@ -111,6 +121,11 @@ class Appearance:
     pivot: NDArray[np.float32] | None = None
     """Per channel, what the contrast leaves as it is; none where the contrast stays."""
     sigma: float = 0.0
+
+    @property
+    def brightness_alone(self) -> bool:
+        """Whether neither contrast nor sharpness changes."""
+        return self.pivot is None and not self.sigma
 
     def apply(self, values: NDArray[np.float32], axes: tuple[int, ...]) -> NDArray[np.float32]:
         """Brighten, change the contrast, and blur along the spatial `axes`, counted from behind."""

@@ -1,17 +1,14 @@
 """Batches: labelled crop pairs, then unlabelled ones, each batch a pure function of its step."""
 
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from tracoco.data.crop_pair import Crop, CropPair, CropRule, draw_crop_pair
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
-from tracoco.errors import UserError
 from tracoco.geometry import Box, Index, overlap
 from tracoco.project.store import Store
 
@@ -116,12 +113,14 @@ class BatchSource:
 
 
 def collate(pairs: Sequence[CropPair]) -> Batch:
-    """Stack crop pairs; a slice axis of length one, as 2D projects have, goes away."""
-    flat = pairs[0].first.inside.shape[0] == 1
+    """Read and stack crop pairs; a slice axis of length one, as 2D projects have, goes away."""
+    flat = pairs[0].first.shape[1] == 1
     labels = [pair.label for pair in pairs if pair.label is not None]
 
     def stack(crops: Sequence[Crop]) -> Crops:
-        values = torch.from_numpy(np.stack([crop.values for crop in crops]))
+        values = torch.empty(len(crops), *crops[0].shape)
+        for crop, place in zip(crops, values.numpy(), strict=True):
+            crop.read(place)
         inside = torch.from_numpy(np.stack([crop.inside for crop in crops]))
         start = tuple(crop.start for crop in crops)
         if flat:
@@ -137,48 +136,6 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
     )
 
 
-def batches(
-    source: BatchSource, start: int, stop: int, workers: int, *, pinned: bool = False
-) -> Iterator[Batch]:
-    """The batches of steps `start` to `stop`, read ahead by `workers` processes.
-
-    Pinned ones are copied to a GPU while it computes; without a GPU they are of no use.
-    """
-    loader = DataLoader(
-        _Excused(source),
-        sampler=range(start, stop),
-        batch_size=None,
-        num_workers=workers,
-        pin_memory=pinned,
-        # Its own generator: the loader must not draw from the one that the networks use.
-        generator=torch.Generator(),
-        worker_init_fn=_ignore_signals,
-    )
-    for batch in loader:
-        if isinstance(batch, UserError):
-            raise batch
-        yield batch
-
-
 def _move(tensor: Tensor, device: torch.device) -> Tensor:
     # A GPU does what it is told in order, so nothing is computed before the copy has arrived.
     return tensor.to(device, non_blocking=device.type == "cuda")
-
-
-@dataclass(frozen=True)
-class _Excused(Dataset[Batch | UserError]):
-    """Hands a user's mistake over as it is: a loader's worker would bury it in its traceback."""
-
-    source: BatchSource
-
-    def __getitem__(self, step: int) -> Batch | UserError:
-        try:
-            return self.source[step]
-        except UserError as error:
-            return error
-
-
-def _ignore_signals(worker: int) -> None:  # noqa: ARG001 - the loader's signature
-    """A stop is the main process's to handle: a worker that died of it would lose the step."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from tracoco.config import DataConfig
 from tracoco.data.augment import (
     Appearance,
+    Orientation,
     Plane,
     Voxel,
     blur_reach,
+    brighten,
     draw_brightness,
     draw_orientation,
     draw_strong,
@@ -22,21 +24,52 @@ from tracoco.geometry import Box, Index, whole
 from tracoco.project.store import StoredCase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Crop:
-    """Voxels of one box; `start` is its place in the oriented volume, below 0 where padded."""
+    """A box of a volume as it will look; its voxels are read when they are asked for."""
 
-    values: NDArray[np.float32]
-    inside: NDArray[np.bool_]
-    start: Index
+    image: NDArray[np.float32]
+    """The whole volume [C, ...], mapped from its file."""
+    box: Box
+    orientation: Orientation
+    looks: Appearance
+    looked_at: bool = True
+    """Nothing is read of a crop that nobody looks at: its last axis is of length 0."""
+
+    @property
+    def start(self) -> Index:
+        """Its place in the oriented volume, below 0 where it is padded."""
+        return self.orientation.place(self.box, self.image.shape[1:])
+
+    @property
+    def shape(self) -> Index:
+        """Of its voxels, [C, ...]."""
+        size = self.orientation.size_before(self.box.size)  # to exchange twice is to do nothing
+        return (len(self.image), *size[:-1], size[-1] if self.looked_at else 0)
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """Its voxels."""
+        values = np.empty(self.shape, dtype=np.float32)
+        self.read(values)
+        return values
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which of its voxels lie in the volume."""
+        if not self.looked_at:
+            return np.empty(self.shape[1:], dtype=np.bool_)
+        return self.orientation.apply(inside_volume(self.box, self.image.shape[1:]))
+
+    def read(self, into: NDArray[np.float32]) -> None:
+        """Put its voxels where they are wanted: made elsewhere, they would be copied once more."""
+        if self.looked_at:
+            read_changed(self.image, self.box, self.looks, self.orientation.undo(into))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CropPair:
-    """Two crops of one case; the label belongs to the first, and only labelled cases have one.
-
-    A second crop that nobody looks at has a place and no voxels: its last axis is of length 0.
-    """
+    """Two crops of one case; the label belongs to the first, and only labelled cases have one."""
 
     case: str
     first: Crop
@@ -66,7 +99,7 @@ class CropRule:
 def draw_crop_pair(
     case: StoredCase, rule: CropRule, random: Generator, *, labelled: bool
 ) -> CropPair:
-    """Draw orientation, looks and two places, then read only the voxels that they need."""
+    """Draw orientation, looks and two places; voxels of other places are never read."""
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
     )
@@ -83,31 +116,37 @@ def draw_crop_pair(
         voxels = image[_last_axes(first.intersect(whole(case.shape)))]
         looks = draw_strong(random, looks.brightness, voxels)
 
-    def crop(box: Box, *, read: bool = True) -> Crop:
-        start = orientation.place(box, case.shape)
-        if not read:
-            nothing = np.empty((len(image), *rule.size[:-1], 0), dtype=np.float32)
-            return Crop(nothing, nothing[0] > 0, start)
-        values = orientation.apply(read_changed(image, box, looks))
-        return Crop(values, orientation.apply(inside_volume(box, case.shape)), start)
-
     label = orientation.apply(read_box(case.label(), first)) if labelled else None
-    return CropPair(case.id, crop(first), crop(second, read=rule.pairs), label)
+    return CropPair(
+        case.id,
+        Crop(image, first, orientation, looks),
+        Crop(image, second, orientation, looks, looked_at=rule.pairs),
+        label,
+    )
 
 
-def read_changed(image: NDArray[np.float32], box: Box, looks: Appearance) -> NDArray[np.float32]:
-    """The voxels of a box as they look after a change of intensities, zero beyond the volume.
+def read_changed(
+    image: NDArray[np.float32], box: Box, looks: Appearance, into: NDArray[np.float32]
+) -> None:
+    """Write the voxels of a box as they look after a change of intensities, zero beyond the volume.
 
     A blur is given what lies around the box, so that crops agree where they meet. Along an axis
     on which the box is a single slice nothing is blurred.
     """
+    covered = box.intersect(whole(image.shape[-3:]))
+    place = into[_last_axes(covered.seen_from(box.start))]
+    if covered != box:
+        into[...] = 0
+    if looks.brightness_alone:
+        brighten(image[_last_axes(covered)], looks.brightness, into=place)
+        return
     margin = tuple(blur_reach(looks.sigma) if n > 1 else 0 for n in box.size)
     start = tuple(a - m for a, m in zip(box.start, margin, strict=True))
     size = tuple(n + 2 * m for n, m in zip(box.size, margin, strict=True))
     around = Box(start, size).intersect(whole(image.shape[-3:]))
     axes = tuple(axis - len(margin) for axis, m in enumerate(margin) if m)
     changed = looks.apply(image[_last_axes(around)], axes)
-    return read_box(changed, box.seen_from(around.start))
+    place[...] = changed[_last_axes(covered.seen_from(around.start))]
 
 
 def read_box(array: NDArray[Voxel], box: Box) -> NDArray[Voxel]:

@@ -1,7 +1,6 @@
 """Protocols by name: conventions that belong together."""
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.evaluation.scores import Empty, Protocol, Units
 
 PROTOCOLS = {"paper": Protocol(units="voxel", empty="zero")}

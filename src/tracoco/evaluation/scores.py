@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.evaluation import metrics
 from tracoco.evaluation.surface import Mask, surface_distances
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tracoco.config import Config
-from tracoco.data.batches import batches
+from tracoco.data.read_ahead import batches
 from tracoco.experiment.experiment import Experiment
 from tracoco.experiment.starting_weights import starting_weights
 from tracoco.project.folder import Project

@@ -6,8 +6,7 @@ that begins with `monai:` is a network of MONAI.
 
 from dataclasses import dataclass
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.geometry import Strides
 
 

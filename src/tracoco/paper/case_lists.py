@@ -6,8 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError, raise_all
+from tracoco.errors import UserError, did_you_mean, raise_all
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
 

@@ -5,8 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.paper.rows import TABLES
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

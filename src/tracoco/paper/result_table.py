@@ -1,7 +1,6 @@
 """A table of results: the published rows, and ours beside them where there is a project."""
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.paper.contents import Shown
 from tracoco.paper.fill import FilledRow, fill
 from tracoco.paper.request import PaperRequest

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from tracoco.config import Config, did_you_mean, parse_config
-from tracoco.errors import UserError
+from tracoco.config import Config, parse_config
+from tracoco.errors import UserError, did_you_mean
 
 Values = dict[str, Any]
 

@@ -6,13 +6,16 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 MOST_WORKERS = 8
 BYTES_A_WORKER = 32 * 2**20
 """A process takes seconds to start: in that time another reads as much as this."""
+
+PATIENCE_SECONDS = 5
+"""For a process that is to end by itself."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -64,7 +67,7 @@ def in_parallel(
                 yield task, result
     finally:
         for worker in busy.values():
-            worker.end()
+            worker.stop()
 
 
 class _Worker:
@@ -73,7 +76,7 @@ class _Worker:
     def __init__(
         self, work: Callable[[Any], Any], begin: Callable[[], None] | None, task: Any
     ) -> None:
-        context = get_context("spawn")  # a fork would inherit locks of torch's threads
+        context = _context(work)
         self._start = (work, begin)
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work, begin), daemon=True)
@@ -84,7 +87,7 @@ class _Worker:
     def next(self, task: Any) -> "_Worker":
         """This process with another task, or a new one in the place of a dead one."""
         if not self._process.is_alive():
-            self.end()
+            self.stop()
             return _Worker(*self._start, task)
         self._give(task)
         return self
@@ -101,6 +104,12 @@ class _Worker:
         return result
 
     def end(self) -> None:
+        """Let the process go, which has nothing to do any more."""
+        self.pipe.close()
+        self._process.join(PATIENCE_SECONDS)
+        self.stop()
+
+    def stop(self) -> None:
         """Stop the process, whatever it does."""
         self.pipe.close()
         self._process.terminate()
@@ -125,6 +134,19 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], begin: Callable[[], Non
                 pipe.send((work(task), None))
             except Exception as error:  # noqa: BLE001 - it is raised again in the parent
                 pipe.send((None, error))
+
+
+def _context(work: Callable[[Any], Any]) -> Any:
+    """How processes are started: forked off one that has imported what the work needs.
+
+    To import torch takes longer than a scan. A fork of this process would inherit the locks of
+    torch's threads; the one that is forked has none. Windows has no fork.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([work.__module__])
+    return context
 
 
 def _how_it_ended(exit_code: int | None) -> str:

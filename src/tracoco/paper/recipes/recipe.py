@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.paper.case_lists import PARTS, case_list
 from tracoco.paper.recipes import acdc, brats19, la, pancreas
 from tracoco.paper.recipes.download import Download

@@ -4,8 +4,7 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.project.layouts import (
     beside_labels,
     case_folders,

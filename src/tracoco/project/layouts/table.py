@@ -5,8 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tracoco.config import did_you_mean
-from tracoco.errors import UserError, raise_all
+from tracoco.errors import UserError, did_you_mean, raise_all
 from tracoco.project.cases import Case, unsafe_ids
 from tracoco.project.layouts.found import Found
 from tracoco.project.layouts.pairing import CHANNEL, label_inside

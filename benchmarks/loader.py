@@ -1,0 +1,127 @@
+"""Crop pairs a second out of the store, and whether a training ever waits for them."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.agreement import check_close
+from benchmarks.alternatives import WholeVolumes, write_hdf5
+from benchmarks.material import write_data_set
+from benchmarks.row import Row, part
+from tracoco.data.batches import Batch, BatchSource
+from tracoco.data.read_ahead import batches
+from tracoco.experiment.experiment import Experiment
+from tracoco.presets import load_config
+from tracoco.project.create import init_project
+from tracoco.project.prepare import prepare
+from tracoco.training.journal import Journal
+from tracoco.training.progress import SilentDisplay
+from tracoco.training.signals import StopRequest
+from tracoco.training.team import Team
+from tracoco.training.trainer import Trainer
+
+SHAPE = (200, 180, 88)
+"""A cropped scan of the Left Atrium."""
+PAIRS = 4
+"""Crop pairs of a batch, 2 of them labelled."""
+ALONE = Team(0, 1, torch.device("cpu"))
+
+
+def rows(work: Path) -> list[Row]:
+    """Both rows on eight volumes, of which four are labelled."""
+    data = write_data_set(work / "scans", SHAPE, labelled=4, unlabelled=4, suffix=".nii")
+    project = init_project(data, work / "project")
+    prepare(project)
+    experiments = [
+        Experiment.of(project, load_config(None, [f"data.crop={list(crop)}"]))
+        for crop in ((112, 112, 80), (48, 40, 24))
+    ]
+    large, small = experiments
+    return [_against_hdf5(large.source(ALONE)), _against_step(small, work / "run")]
+
+
+def _against_hdf5(source: BatchSource) -> Row:
+    write_hdf5(source.store)
+    theirs = WholeVolumes(
+        source.store, source.labelled, source.unlabelled, source.rule, source.seed
+    )
+    _check_same(source[0], theirs[0])
+    ours_seconds, their_seconds = float("inf"), float("inf")
+    for _ in range(3):
+        ours_seconds = min(ours_seconds, batch_seconds(source, 40))
+        their_seconds = min(their_seconds, batch_seconds(theirs, 6))
+    ours, other = PAIRS / ours_seconds, PAIRS / their_seconds
+    alone = time.perf_counter()
+    for step in range(10):
+        source[step]  # in this process
+    alone = (time.perf_counter() - alone) / 10
+    return Row(
+        "crop pairs of 112 x 112 x 80 a second, augmented, one worker",
+        "whole volumes of gzip-HDF5 (h5py, level 4), same crops and augmentation",
+        ours,
+        other,
+        "pairs/s",
+        ours / other,
+        "at least",
+        50,
+        f"Volumes of {' x '.join(map(str, SHAPE))}, warm page cache; both give the same crops. "
+        f"A batch of 2 + 2 pairs takes {1000 * ours_seconds:.0f} ms with its way from the worker "
+        f"to the training, {1000 * alone:.0f} ms without; theirs {1000 * their_seconds:.0f} ms.",
+    )
+
+
+def _against_step(experiment: Experiment, folder: Path) -> Row:
+    """The lightest step that is worth a training; any other leaves the loader more time."""
+    source = experiment.source(ALONE)
+    loading = min(batch_seconds(source, 40) for _ in range(3))
+    folder.mkdir()
+    trainer = Trainer(
+        experiment.method(ALONE), experiment.config, folder, ALONE, identity={"run": "benchmark"}
+    )
+    waits: list[float] = []
+    with Journal(folder, 0, experiment.labelled_share, SilentDisplay()) as journal:
+        read_ahead = _timed(batches(source, 0, 40, workers=1), waits)
+        trainer.fit([next(read_ahead)], journal, StopRequest())
+        began = time.perf_counter()
+        trainer.fit(read_ahead, journal, StopRequest())
+        taken = time.perf_counter() - began
+    steps = len(waits) - 1
+    waited = sum(waits[1:])
+    return part(
+        "a batch from one worker",
+        "a TraCoCo step of the light UNet, crops of 48 x 40 x 24",
+        (loading, (taken - waited) / steps),
+        "s",
+        1.0,
+        f"Over {steps} steps with the worker beside it, the training waited for data during "
+        f"{100 * waited / taken:.1f} % of its time.",
+    )
+
+
+def batch_seconds(source: BatchSource, count: int) -> float:
+    """Seconds from one batch of a worker to the next, once the first is there."""
+    reader = batches(source, 0, count + 1, workers=1)
+    next(reader)
+    began = time.perf_counter()
+    for _ in reader:
+        pass
+    return (time.perf_counter() - began) / count
+
+
+def _timed(reader: Iterator[Batch], waits: list[float]) -> Iterator[Batch]:
+    """The same batches; how long each was waited for is noted."""
+    while True:
+        began = time.perf_counter()
+        batch = next(reader, None)
+        waits.append(time.perf_counter() - began)
+        if batch is None:
+            return
+        yield batch
+
+
+def _check_same(ours: Batch, theirs: Batch) -> None:
+    check_close("first crops", ours.first.values, theirs.first.values, 1e-6)
+    check_close("second crops", ours.second.values, theirs.second.values, 1e-6)
+    check_close("labels", ours.labels, theirs.labels, 0)

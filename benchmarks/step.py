@@ -1,0 +1,190 @@
+"""A TraCoCo step: against the released one, in time and memory, and what of it is not networks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from benchmarks.agreement import check_close
+from benchmarks.alternatives import released_step
+from benchmarks.material import draw_batch, plain_plan
+from benchmarks.memory import in_fresh_process, watched_memory
+from benchmarks.network_passes import bare_passes, count_crops, kernel_share
+from benchmarks.row import Row, faster, part
+from benchmarks.timing import best_of
+from tracoco.data.batches import Batch
+from tracoco.geometry import Index
+from tracoco.presets import load_config
+from tracoco.training.build import run_method
+from tracoco.training.journal import Journal
+from tracoco.training.progress import SilentDisplay
+from tracoco.training.signals import StopRequest
+from tracoco.training.team import Team
+from tracoco.training.trainer import Trainer
+
+RATE = 1e-3
+"""Small: the same batch again and again must not lead the weights astray."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is trained, and how often it is timed."""
+
+    network: str
+    title: str
+    crop: Index
+    rounds: int
+    most: float
+    """Share of a step that may be something else than the networks' passes."""
+
+    def __str__(self) -> str:
+        return f"{self.title}, crops of {' x '.join(map(str, self.crop))}"
+
+
+VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=2, most=0.05)
+LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=15, most=0.15)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A method in training, and the batch that it is given."""
+
+    trainer: Trainer
+    batch: Batch
+    journal: Journal
+
+    @classmethod
+    def of(cls, setting: Setting, folder: Path) -> "Subject":
+        """Everything as a run would have it, but for the files that crops come from."""
+        settings = [f"network.name={setting.network}", f"data.crop={list(setting.crop)}"]
+        settings += [f"optimizer.lr={RATE}", "training.steps=100000", "training.save_every=100000"]
+        config = load_config(None, settings)
+        method = run_method(config, plain_plan(setting.crop))
+        folder.mkdir(parents=True)
+        team = Team(0, 1, torch.device("cpu"))
+        trainer = Trainer(method, config, folder, team, identity={"run": "benchmark"})
+        return cls(trainer, draw_batch(setting.crop), Journal(folder, 0, 0.3, SilentDisplay()))
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        """The two networks, for all who step with them."""
+        return self.trainer.method.trained_networks()
+
+    def step(self) -> None:
+        """Our whole step, its line in the log included."""
+        self.trainer.fit([self.batch], self.journal, StopRequest())
+
+    def released(self) -> Callable[[], None]:
+        """The released step on the same networks and the same batch."""
+        optimizers = [
+            torch.optim.SGD(network.parameters(), lr=RATE, momentum=0.9, weight_decay=1e-4)
+            for network in self.networks
+        ]
+        return partial(released_step, self.networks, optimizers, self.batch)
+
+    def bare(self) -> None:
+        """The passes of our step with the simplest loss there is."""
+        self.trainer.optimizer.zero_grad(set_to_none=True)
+        bare_passes(self.networks, self.batch)
+
+
+def rows(work: Path) -> list[Row]:
+    """Speed and memory against the release, then what is not networks, of a heavy and a light."""
+    return [
+        *vnet_rows(Subject.of(VNET, work / "vnet")),
+        memory_row(work),
+        light_row(Subject.of(LIGHT, work / "light")),
+    ]
+
+
+def vnet_rows(subject: Subject) -> list[Row]:
+    """Our step against the release's, and against its own passes; all in turns, since it is long.
+
+    Crops are counted in the calls that warm everything up.
+    """
+    released, update = subject.released(), subject.trainer.optimizer.step
+    ours, theirs = (count_crops(subject.networks, step) for step in (subject.step, released))
+    check_close("crops of the released step, with gradient and without", theirs, (24, 8), 0)
+    kernels = kernel_share(subject.bare)
+    # The optimizer comes right behind a step, whose gradients it can go along once more.
+    times = best_of(VNET.rounds, subject.step, update, released, subject.bare, warm=True)
+    against = released_row((times[0], times[2]), ours, theirs)
+    return [against, overhead_row(VNET, (times[0], times[3], times[1]), kernels)]
+
+
+def light_row(subject: Subject) -> Row:
+    """What of a light step is not networks."""
+    update = subject.trainer.optimizer.step
+    subject.step()
+    whole, updating, bare = best_of(LIGHT.rounds, subject.step, update, subject.bare)
+    return overhead_row(LIGHT, (whole, bare, updating), kernel_share(subject.bare))
+
+
+def released_row(
+    seconds: tuple[float, float], ours: tuple[int, int], theirs: tuple[int, int]
+) -> Row:
+    """Each step with its own losses and its own optimizers."""
+    return faster(
+        f"a TraCoCo step, {VNET}, 2 + 2 pairs",
+        "the released step, same networks and crops",
+        seconds,
+        1.2,
+        f"Through the networks go {ours[0]} crops with gradient and {ours[1]} without; in the "
+        f"release {theirs[0]} and {theirs[1]}.",
+    )
+
+
+def memory_row(work: Path) -> Row:
+    """The peaks of a step, each in a process of its own."""
+    ours, theirs = (
+        in_fresh_process(peak_of_step, work / f"memory-{released}", released=released)
+        for released in (False, True)
+    )
+    return part(
+        f"peak memory of a TraCoCo step, {VNET}",
+        "the released step, same networks and crops",
+        (ours, theirs),
+        "MB",
+        0.85,
+        "Anonymous memory of the whole process, torch itself included; a fresh process each.",
+    )
+
+
+def peak_of_step(folder: Path, *, released: bool) -> float:
+    """Peak memory of this process in MB while it takes a step."""
+    subject = Subject.of(VNET, folder)
+    step = subject.released() if released else subject.step
+    with watched_memory() as peak:
+        step()
+    return peak.mb
+
+
+def overhead_row(setting: Setting, seconds: tuple[float, float, float], share: float) -> Row:
+    """What a step does besides the networks' forward and backward passes.
+
+    Args:
+        setting: what was trained.
+        seconds: of the whole step, of its bare passes, and of the optimizer.
+        share: of the bare passes that is convolutions and matrix products.
+    """
+    whole, bare, update = seconds
+    kernels = bare * share
+    other = {
+        "convolutions and matrix products": kernels,
+        "other layers of the networks": bare - kernels,
+        "optimizer": update,
+        "losses, CutMix, noise, health, logging": whole - bare - update,
+    }
+    shares = ", ".join(f"{name} {100 * value / whole:.1f} %" for name, value in other.items())
+    return part(
+        f"all but the networks' passes in a TraCoCo step, {setting}",
+        "the whole step",
+        (whole - bare, whole),
+        "s",
+        setting.most,
+        f"The passes are the same crops in the same groups, backward from the sum of the logits; "
+        f"the optimizer counts as something else. The step's time: {shares}.",
+    )
