@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from tracoco.data.augment import Appearance, Orientation, draw_brightness, draw_orientation
 from tracoco.data.batches import Batch, BatchSource
-from tracoco.data.crop_pair import Crop, CropPair, CropRule
+from tracoco.data.crop import Crop
+from tracoco.data.crop_pair import CropPair, CropRule
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
 from tracoco.data.places import draw_first, draw_second
 from tracoco.geometry import Box

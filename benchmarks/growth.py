@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.material import draw_organ, write_data_set, write_nifti
-from benchmarks.memory import anonymous_mb, in_fresh_process
+from benchmarks.memory import anonymous_mb, in_fresh_process, in_tidy_process
 from benchmarks.row import Row, part
 from benchmarks.timing import best_of, growth_exponent
 from tracoco.evaluation.folders import evaluate_predictions
@@ -48,9 +48,9 @@ def rows(work: Path) -> list[Row]:
     """Time against voxels and against cases, of three commands; then memory against cases."""
     run = trained_run(work / "run")
     commands = (
-        Command("prepare", prepare_again, (128, 128, 128)),
+        Command("prepare", prepare_again, (180, 180, 90)),
         Command("predict", partial(predict_again, run), (48, 48, 288)),
-        Command("evaluate", evaluate_again, (128, 128, 128)),
+        Command("evaluate", evaluate_again, (180, 180, 90)),
     )
     return [
         *(against_voxels(command, work / command.name / "voxels") for command in commands),
@@ -134,7 +134,7 @@ def trained_run(root: Path) -> Path:
 
 def memory_row(work: Path) -> Row:
     """The page cache is the cache: what is trained on is not held."""
-    few, many = (in_fresh_process(trained_mb, work / f"cases{count}", count) for count in (10, 200))
+    few, many = (in_tidy_process(trained_mb, work / f"cases{count}", count) for count in (10, 200))
     return part(
         "memory of a training on 200 cases",
         "the same on 10 cases",

@@ -11,7 +11,7 @@ from monai.inferers.utils import sliding_window_inference
 from torch import Tensor, nn
 
 from benchmarks.material import draw_organ, draw_scan, plain_plan
-from benchmarks.memory import in_fresh_process, watched_memory
+from benchmarks.memory import in_tidy_process, watched_memory
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of, seconds
 from tracoco.config import Config, InferenceConfig, MethodChoice, NetworkConfig
@@ -30,7 +30,7 @@ SCAN: Index = (168, 168, 80)
 """Four windows that overlap by half, at the same places for MONAI and for us."""
 LARGE: Index = (512, 512, 300)
 CLASSES = 14
-STEPS = 400
+STEPS = 150
 """Of the short training: enough to find a bright organ, whatever is around it."""
 
 
@@ -69,8 +69,8 @@ def rows(_work: Path) -> list[Row]:
 
 
 def _same_windows() -> list[Row]:
-    method, config = _method("vnet", 16, WINDOW), InferenceConfig()
     volume = torch.from_numpy(draw_scan(SCAN, 0)).float()[None] / 255
+    method, config = _undecided(_method("vnet", 16, WINDOW), volume), InferenceConfig()
     found: dict[str, Tensor] = {}
 
     def ours() -> None:
@@ -111,7 +111,7 @@ def _fewer_windows(cover: Cover) -> list[Row]:
     what = f"default overlap, a scan of {cover.title}'s size"
     against = f"the paper's strides, {' x '.join(map(str, cover.stride))}"
     apart = abs(scores[0] - scores[1])
-    halved = "A light UNet after a short training; Dice on a scan of half the size."
+    halved = f"A VNet of 4 filters after {STEPS} steps; Dice on a scan of half the size."
     return [
         faster(what, against, (ours, papers), cover.bound, f"{counts[0]} and {counts[1]} windows."),
         Row(f"{what}: Dice", against, scores[0], scores[1], "%", apart, "at most", 0.1, halved),
@@ -133,7 +133,7 @@ def _labels(method: Method, image: Tensor, cover: Cover, config: InferenceConfig
 
 
 def _memory() -> Row:
-    ours, theirs = (in_fresh_process(peak_mb, name) for name in ("ours", "theirs"))
+    ours, theirs = (in_tidy_process(peak_mb, name) for name in ("ours", "theirs"))
     what = f"peak memory, {' x '.join(map(str, LARGE))} voxels, {CLASSES} classes"
     detail = "a tiny network, windows of 96 x 96 x 96 side by side; the scan is counted in both"
     return part(what, "MONAI and argmax", (ours, theirs), "MB", 0.5, detail)
@@ -198,9 +198,19 @@ def _method(network: str, filters: int, crop: Index) -> Method:
     return method
 
 
+def _undecided(method: Method, volume: Tensor) -> Method:
+    """Shift the last bias so that either class gets half of the voxels: equal labels mean a lot."""
+    with evaluating(method):
+        logits = method.inference_network()(volume[None, :, : WINDOW[0], : WINDOW[1], : WINDOW[2]])
+        difference = (logits[:, 1] - logits[:, 0]).median()
+        *_, bias = method.inference_network().parameters()
+        bias[1] -= difference
+    return method
+
+
 def _trained(cover: Cover) -> Method:
-    """A light network after a short training on scans with a bright organ."""
-    method = _method("light-unet", 8, cover.window)
+    """A narrow network of the paper's kind after a short training on scans with a bright organ."""
+    method = _method("vnet", 4, cover.window)
     network = method.inference_network().train()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
     scans, random = [_drawn(cover, seed) for seed in range(3)], np.random.default_rng(0)

@@ -17,8 +17,8 @@ below; the ratios are what carries over.
 {machine}
 
 Both sides use fp32 and the same number of threads, are warmed up first, run in turns, and the best
-of several rounds counts. Before the clock runs, their results are compared: same crops, same
-values of metrics, same resampled voxels. Memory is what a process allocates for itself; pages
+of several rounds counts. Their results are compared too: same crops, same values of metrics, same
+resampled voxels. Memory is what a process allocates for itself; pages
 mapped from files are not counted.
 
 | what | against | ours | theirs | ratio | target | met |

@@ -11,7 +11,7 @@ from torch import nn
 from benchmarks.agreement import check_close
 from benchmarks.alternatives import released_step
 from benchmarks.material import draw_batch, plain_plan
-from benchmarks.memory import in_fresh_process, watched_memory
+from benchmarks.memory import in_tidy_process, watched_memory
 from benchmarks.network_passes import bare_passes, count_crops, kernel_share
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
@@ -140,7 +140,7 @@ def released_row(
 def memory_row(work: Path) -> Row:
     """The peaks of a step, each in a process of its own."""
     ours, theirs = (
-        in_fresh_process(peak_of_step, work / f"memory-{released}", released=released)
+        in_tidy_process(peak_of_step, work / f"memory-{released}", released=released)
         for released in (False, True)
     )
     return part(
@@ -149,7 +149,8 @@ def memory_row(work: Path) -> Row:
         (ours, theirs),
         "MB",
         0.85,
-        "Anonymous memory of the whole process, torch itself included; a fresh process each.",
+        "Anonymous memory of the whole process, torch included; a fresh process each, in which "
+        "freed blocks go back to the system at once.",
     )
 
 

@@ -3,10 +3,9 @@ import pytest
 from tracoco.config import (
     Config,
     checked,
-    did_you_mean,
     parse_config,
 )
-from tracoco.errors import UserError
+from tracoco.errors import UserError, did_you_mean
 from tracoco.methods import method_class
 from tracoco.presets import load_config, preset_names, preset_text
 

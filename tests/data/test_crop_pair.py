@@ -8,14 +8,8 @@ from numpy.typing import NDArray
 
 from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance, Orientation, brighten
-from tracoco.data.crop_pair import (
-    Crop,
-    CropRule,
-    draw_crop_pair,
-    inside_volume,
-    read_box,
-    read_changed,
-)
+from tracoco.data.crop import Crop, inside_volume, read_box, read_changed
+from tracoco.data.crop_pair import CropRule, draw_crop_pair
 from tracoco.data.places import draw_first, draw_second
 from tracoco.geometry import Box, Index, overlap, start_range
 from tracoco.project.folder import Project

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tracoco.data.crop_pair import Crop, CropPair, CropRule, draw_crop_pair
+from tracoco.data.crop import Crop
+from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
 from tracoco.geometry import Box, Index, overlap
 from tracoco.project.store import Store

@@ -14,6 +14,7 @@ from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
 from tracoco.project.content import content_box
 from tracoco.project.plan import Plan
+from tracoco.scans.memory_order import c_order
 from tracoco.scans.scan import Shape, Spacing
 
 
@@ -110,7 +111,7 @@ def raw_values(indices: NDArray[Any], plan: Plan) -> NDArray[Any]:
 
 
 def _stored_order(array: NDArray[Any], plan: Plan) -> NDArray[Any]:
-    return np.ascontiguousarray(array.transpose(plan.stored_axes))
+    return c_order(array.transpose(plan.stored_axes))
 
 
 def _resample(volume: Tensor, shape: Shape) -> Tensor:

@@ -8,6 +8,8 @@ import numpy as np
 from nibabel.orientations import inv_ornt_aff, io_orientation
 from numpy.typing import NDArray
 
+from tracoco.scans.memory_order import c_order
+
 Shape = tuple[int, int, int]
 Spacing = tuple[float, float, float]
 Affine = NDArray[np.float64]
@@ -85,7 +87,7 @@ def to_canonical(array: NDArray[Any], grid: Grid) -> NDArray[Any]:
     leading = range(array.ndim - 3)
     turned = np.flip(array, axis=tuple(axis - 3 for axis in flipped))
     axes = tuple(leading) + tuple(int(axis) + len(leading) for axis in np.argsort(order))
-    return np.ascontiguousarray(turned.transpose(axes))
+    return c_order(turned.transpose(axes))
 
 
 def to_grid(array: NDArray[Any], grid: Grid) -> NDArray[Any]:
@@ -94,7 +96,7 @@ def to_grid(array: NDArray[Any], grid: Grid) -> NDArray[Any]:
     turned = np.flip(array.transpose(order), axis=flipped)
     if turned.shape != grid.shape:
         raise ValueError(f"array of {turned.shape} does not lie on a grid of {grid.shape}")
-    return np.ascontiguousarray(turned)
+    return c_order(turned)
 
 
 def canonical_geometry(grid: Grid) -> tuple[Shape, Affine, Spacing]:

@@ -1,0 +1,100 @@
+"""One box of a stored volume: turned, changed, and read only when and where it is wanted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracoco.data.augment import Appearance, Orientation, Voxel, blur_reach, brighten
+from tracoco.geometry import Box, Index, whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crop:
+    """A box of a volume as it will look; its voxels are read when they are asked for."""
+
+    image: NDArray[np.float32]
+    """The whole volume [C, ...], mapped from its file."""
+    box: Box
+    orientation: Orientation
+    looks: Appearance
+    looked_at: bool = True
+    """Nothing is read of a crop that nobody looks at: its last axis is of length 0."""
+
+    @property
+    def start(self) -> Index:
+        """Its place in the oriented volume, below 0 where it is padded."""
+        return self.orientation.place(self.box, self.image.shape[1:])
+
+    @property
+    def shape(self) -> Index:
+        """Of its voxels, [C, ...]."""
+        size = self.orientation.size_before(self.box.size)  # to exchange twice is to do nothing
+        return (len(self.image), *size[:-1], size[-1] if self.looked_at else 0)
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """Its voxels."""
+        values = np.empty(self.shape, dtype=np.float32)
+        self.read(values)
+        return values
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which of its voxels lie in the volume."""
+        if not self.looked_at:
+            return np.empty(self.shape[1:], dtype=np.bool_)
+        return self.orientation.apply(inside_volume(self.box, self.image.shape[1:]))
+
+    def read(self, into: NDArray[np.float32]) -> None:
+        """Put its voxels where they are wanted: made elsewhere, they would be copied once more."""
+        if self.looked_at:
+            read_changed(self.image, self.box, self.looks, self.orientation.undo(into))
+
+
+def read_changed(
+    image: NDArray[np.float32], box: Box, looks: Appearance, into: NDArray[np.float32]
+) -> None:
+    """Write the voxels of a box as they look after a change of intensities, zero beyond the volume.
+
+    A blur is given what lies around the box, so that crops agree where they meet. Along an axis
+    on which the box is a single slice nothing is blurred.
+    """
+    covered = box.intersect(whole(image.shape[-3:]))
+    place = into[last_axes(covered.seen_from(box.start))]
+    if covered != box:
+        into[...] = 0
+    if looks.brightness_alone:
+        brighten(image[last_axes(covered)], looks.brightness, into=place)
+        return
+    margin = tuple(blur_reach(looks.sigma) if n > 1 else 0 for n in box.size)
+    start = tuple(a - m for a, m in zip(box.start, margin, strict=True))
+    size = tuple(n + 2 * m for n, m in zip(box.size, margin, strict=True))
+    around = Box(start, size).intersect(whole(image.shape[-3:]))
+    axes = tuple(axis - len(margin) for axis, m in enumerate(margin) if m)
+    changed = looks.apply(image[last_axes(around)], axes)
+    place[...] = changed[last_axes(covered.seen_from(around.start))]
+
+
+def read_box(array: NDArray[Voxel], box: Box) -> NDArray[Voxel]:
+    """The voxels of a box, zero where it reaches beyond the volume; leading axes are kept."""
+    shape = array.shape[-3:]
+    covered = box.intersect(whole(shape))
+    if covered == box:
+        return np.array(array[last_axes(box)])
+    padded = np.zeros((*array.shape[:-3], *box.size), dtype=array.dtype)
+    padded[last_axes(covered.seen_from(box.start))] = array[last_axes(covered)]
+    return padded
+
+
+def last_axes(box: Box) -> Any:
+    """A box as an index behind any leading axes."""
+    return (..., *box.slices)
+
+
+def inside_volume(box: Box, shape: Index) -> NDArray[np.bool_]:
+    """Which voxels of a box lie in the volume and are not padding."""
+    inside = np.zeros(box.size, dtype=np.bool_)
+    inside[box.intersect(whole(shape)).seen_from(box.start).slices] = True
+    return inside
