@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
-from tracoco.data.crop_pair import read_box
+from tracoco.data.crop import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box
 from tracoco.paper.drawings import (

@@ -9,7 +9,7 @@ import torch
 from numpy.random import Generator, Philox, SeedSequence
 from numpy.typing import NDArray
 
-from tracoco.data.crop_pair import inside_volume, read_box
+from tracoco.data.crop import inside_volume, read_box
 from tracoco.data.places import draw_second
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Box, Index, overlap, start_range

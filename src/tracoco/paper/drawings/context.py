@@ -10,7 +10,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tracoco.data.crop_pair import read_box
+from tracoco.data.crop import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
 from tracoco.paper.drawings.slices import (

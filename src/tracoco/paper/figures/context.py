@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tracoco.data.crop_pair import read_box
+from tracoco.data.crop import read_box
 from tracoco.errors import UserError
 from tracoco.evaluation.context_pairs import answers, compare, draw_pair, has_room
 from tracoco.geometry import Box, Index, whole
