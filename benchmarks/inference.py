@@ -1,8 +1,6 @@
-"""Sliding windows: against MONAI's in time and memory, and our overlap against the papers'."""
+"""Sliding windows against MONAI's, in time and memory."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,67 +8,36 @@ import torch
 from monai.inferers.utils import sliding_window_inference
 from torch import Tensor, nn
 
-from benchmarks.material import draw_organ, draw_scan, plain_plan
+from benchmarks.material import draw_scan, plain_plan, untrained
 from benchmarks.memory import in_tidy_process, watched_memory
 from benchmarks.row import Row, faster, part
-from benchmarks.timing import best_of, seconds
-from tracoco.config import Config, InferenceConfig, MethodChoice, NetworkConfig
-from tracoco.evaluation.metrics import dice
+from benchmarks.timing import best_of
+from tracoco.config import InferenceConfig
 from tracoco.geometry import Index
 from tracoco.inference.fast_network import ready_to_predict
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.sliding_window import predict_volume, window_places
-from tracoco.losses.supervised import supervised_loss
+from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import Method, evaluating
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_method
 
 WINDOW: Index = (112, 112, 80)
 SCAN: Index = (168, 168, 80)
 """Four windows that overlap by half, at the same places for MONAI and for us."""
 LARGE: Index = (512, 512, 300)
 CLASSES = 14
-STEPS = 150
-"""Of the short training: enough to find a bright organ, whatever is around it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cover:
-    """Scans of the mean size of a data set and the paper's windows for them."""
-
-    title: str
-    scan: Index
-    window: Index
-    stride: Index
-    bound: float
-
-    @property
-    def halved(self) -> "Cover":
-        """The same at half the resolution, which is what a CPU can train on."""
-        scan, window, stride = (
-            tuple(n // 2 for n in index) for index in (self.scan, self.window, self.stride)
-        )
-        return replace(self, scan=scan, window=window, stride=stride)
-
-
-COVERS = (
-    Cover("Left Atrium", (194, 142, 88), (112, 112, 80), (18, 18, 4), bound=4.0),
-    Cover("Pancreas", (184, 168, 244), (96, 96, 96), (16, 16, 16), bound=8.0),
-)
 
 
 def rows(_work: Path) -> list[Row]:
     """All of them; nothing is written."""
     return [
         *_same_windows(),
-        *[row for cover in COVERS for row in _fewer_windows(cover)],
         _memory(),
     ]
 
 
 def _same_windows() -> list[Row]:
     volume = torch.from_numpy(draw_scan(SCAN, 0)).float()[None] / 255
-    method, config = _undecided(_method("vnet", 16, WINDOW), volume), InferenceConfig()
+    method, config = _undecided(untrained("vnet", 16, WINDOW), volume), InferenceConfig()
     found: dict[str, Tensor] = {}
 
     def ours() -> None:
@@ -91,45 +58,6 @@ def _same_windows() -> list[Row]:
         faster(what, against, (times[0], times[1]), 1.6, detail),
         Row("the same, voxels of equal label", against, same, 1.0, "", same, "at least", 0.9999),
     ]
-
-
-def _fewer_windows(cover: Cover) -> list[Row]:
-    """Time on scans of the full size, Dice on halved ones, both with one network.
-
-    The paper's strides are timed once: they take many windows, and ours have warmed everything up.
-    """
-    method, small = _trained(cover.halved), cover.halved
-    image, _ = _drawn(cover, seed=100)
-    (ours,) = best_of(2, partial(_labels, method, image, cover, InferenceConfig()))
-    papers = seconds(partial(_labels, method, image, cover, _papers(cover)))
-    counts = [len(window_places(cover.scan, cover.window, each)) for each in _both(cover)]
-    image, truth = _drawn(small, seed=101)
-    scores = [
-        100 * (dice(_labels(method, image, small, each).numpy() == 1, truth.numpy() == 1) or 0.0)
-        for each in _both(small)
-    ]
-    what = f"default overlap, a scan of {cover.title}'s size"
-    against = f"the paper's strides, {' x '.join(map(str, cover.stride))}"
-    apart = abs(scores[0] - scores[1])
-    halved = f"A VNet of 4 filters after {STEPS} steps; Dice on a scan of half the size."
-    return [
-        faster(what, against, (ours, papers), cover.bound, f"{counts[0]} and {counts[1]} windows."),
-        Row(f"{what}: Dice", against, scores[0], scores[1], "%", apart, "at most", 0.1, halved),
-    ]
-
-
-def _papers(cover: Cover) -> InferenceConfig:
-    return InferenceConfig(stride=cover.stride, weights="uniform")
-
-
-def _both(cover: Cover) -> tuple[InferenceConfig, InferenceConfig]:
-    return InferenceConfig(), _papers(cover)
-
-
-def _labels(method: Method, image: Tensor, cover: Cover, config: InferenceConfig) -> Tensor:
-    with ready_to_predict(method) as ready:
-        answer = predict_volume(ready.predict, image, cover.window, config)
-    return answer.max(dim=0).indices
 
 
 def _memory() -> Row:
@@ -185,19 +113,6 @@ class Tiny(Method):
         return []
 
 
-def _method(network: str, filters: int, crop: Index) -> Method:
-    """A network whose batch normalisation has seen some crops."""
-    torch.manual_seed(0)
-    config = Config(
-        method=MethodChoice(name="supervised"), network=NetworkConfig(name=network, filters=filters)
-    )
-    method = run_method(config, plain_plan(crop))
-    with torch.no_grad():
-        for _ in range(3):
-            method.inference_network()(torch.rand(2, 1, 32, 32, 32))
-    return method
-
-
 def _undecided(method: Method, volume: Tensor) -> Method:
     """Shift the last bias so that either class gets half of the voxels: equal labels mean a lot."""
     with evaluating(method):
@@ -206,31 +121,6 @@ def _undecided(method: Method, volume: Tensor) -> Method:
         *_, bias = method.inference_network().parameters()
         bias[1] -= difference
     return method
-
-
-def _trained(cover: Cover) -> Method:
-    """A narrow network of the paper's kind after a short training on scans with a bright organ."""
-    method = _method("vnet", 4, cover.window)
-    network = method.inference_network().train()
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
-    scans, random = [_drawn(cover, seed) for seed in range(3)], np.random.default_rng(0)
-    for step in range(STEPS):
-        image, truth = scans[step % len(scans)]
-        starts = [random.integers(n - w + 1) for n, w in zip(cover.scan, cover.window, strict=True)]
-        place = tuple(slice(s, s + w) for s, w in zip(starts, cover.window, strict=True))
-        labels = truth[None, *place]
-        loss = supervised_loss(network(image[None, :, *place]), labels, torch.ones_like(labels) > 0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return method
-
-
-def _drawn(cover: Cover, seed: int) -> tuple[Tensor, Tensor]:
-    """A scan [1, ...] from 0 to 1 and its labels."""
-    organ = draw_organ(cover.scan, seed, size=0.2)
-    image = (draw_scan(cover.scan, seed) + 60 * organ).clip(0, 255) / 255
-    return torch.from_numpy(image).float()[None], torch.from_numpy(organ.astype(np.int64))
 
 
 def _plan_of_many_classes(window: Index) -> Plan:

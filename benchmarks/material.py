@@ -8,9 +8,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from tracoco.config import Config, MethodChoice, NetworkConfig
 from tracoco.data.batches import Batch, Crops
 from tracoco.geometry import Index
+from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
+from tracoco.training.build import run_method
 
 Mask = NDArray[np.bool_]
 Spacing = tuple[float, float, float]
@@ -79,3 +82,16 @@ def plain_plan(crop: Index) -> Plan:
         "crop": crop,
     }
     return Plan.model_validate(values)
+
+
+def untrained(network: str, filters: int, crop: Index) -> Method:
+    """A network whose batch normalisation has seen some crops."""
+    torch.manual_seed(0)
+    config = Config(
+        method=MethodChoice(name="supervised"), network=NetworkConfig(name=network, filters=filters)
+    )
+    method = run_method(config, plain_plan(crop))
+    with torch.no_grad():
+        for _ in range(3):
+            method.inference_network()(torch.rand(2, 1, 32, 32, 32))
+    return method

@@ -17,7 +17,7 @@ from benchmarks.row import RESULTS, Row
 from tracoco.console import print_table, say
 from tracoco.files import write_json
 
-GROUPS = ("loader", "step", "metrics", "preparing", "inference", "start", "growth")
+GROUPS = ("loader", "step", "metrics", "preparing", "inference", "overlap", "start", "growth")
 """Modules of this package with a function `rows`."""
 
 

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from samples import SHAPE, write_balls, write_scan
 from typer.testing import CliRunner
 
 from tracoco.cli import app
+from tracoco.cli.check import _need_lines
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 
@@ -61,6 +63,9 @@ def test_json_has_rows_and_needs(project: Project) -> None:
     assert printed["rows"] == []
     assert printed["needs"]["disk_bytes"] > 0
     assert printed["needs"]["training_seconds"] > 0
+    memory = f"{printed['needs']['training_memory_bytes'] / 1e9:.2g} GB"
+    explained = RUNNER.invoke(app, ["plan", str(project.root), "--explain", "--json"])
+    assert json.loads(explained.stdout)["reasons"][-1]["value"] == memory
 
 
 def test_a_crop_that_the_network_cannot_take_is_a_row(project: Project) -> None:
@@ -71,3 +76,16 @@ def test_a_crop_that_the_network_cannot_take_is_a_row(project: Project) -> None:
     assert result.exit_code == 2
     assert "17" in result.output
     assert "plan.yaml" in result.output
+
+
+def test_memory_that_cannot_be_counted_is_left_out_of_the_line() -> None:
+    needs: dict[str, Any] = {
+        "disk_bytes": 1,
+        "free_bytes": 1,
+        "prepare_seconds": None,
+        "training_steps": 9,
+    }
+    needs |= {"training_seconds": 60.0, "training_memory_bytes": 3 * 10**9}
+    assert "on this CPU and 3 GB, for 9 steps" in _need_lines(needs)[-1]
+    needs["training_memory_bytes"] = None
+    assert "train: about 60 s on this CPU, for 9 steps" in _need_lines(needs)[-1]

@@ -16,6 +16,7 @@ from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
+from tracoco.project.store import Store, StoredCase
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.run_log import read_log
 from tracoco.training.team import Team
@@ -55,8 +56,8 @@ def test_a_run_folder_says_everything_before_the_first_step(
     [
         ((1.0, 1.005, 2.0), True),
         ((1.0, 2.0, 2.0), False),
-        ((None, None, 2.0), True),
-        ((None, 1.0, 1.0), False),
+        ((None, None, 2.0), True),  # scans have 1 x 1 x 2 mm
+        ((None, 1.0, 1.0), True),
     ],
 )
 def test_crops_are_turned_where_their_plane_has_square_voxels(
@@ -65,6 +66,35 @@ def test_crops_are_turned_where_their_plane_has_square_voxels(
     experiment = Experiment.of(project, load_config(None, SHORT))
     plan = experiment.plan.model_copy(update={"spacing_mm": sides})
     assert replace(experiment, plan=plan).source(ALONE).rule.turns is turns
+
+
+@pytest.mark.parametrize(("second", "turns"), [(1.005, True), (1.02, False)])
+@pytest.mark.parametrize("part", ["labelled", "unlabelled"])
+def test_one_scan_of_longer_voxels_keeps_all_from_being_turned(
+    project: Project, monkeypatch: pytest.MonkeyPatch, part: str, second: float, *, turns: bool
+) -> None:
+    experiment = Experiment.of(project, load_config(None, SHORT))
+    plan = experiment.plan.model_copy(update={"spacing_mm": (None, None, None)})
+    longer, read = experiment.splits.parts[part][-1], Store.case
+
+    def case(store: Store, id_: str) -> StoredCase:
+        found = read(store, id_)
+        return replace(found, spacing_mm=(1.0, second, 2.0)) if id_ == longer else found
+
+    monkeypatch.setattr(Store, "case", case)
+    assert replace(experiment, plan=plan).source(ALONE).rule.turns is turns
+
+
+def test_a_resumed_run_says_how_it_is_computed_now(project: Project, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(project, load_config(None, SHORT), out, device="cpu")
+    before = RunFolder(out).facts()
+    assert not before["computed"]["checkpointing"]
+    config = load_config(None, [*SHORT, "training.checkpointing=true"])
+    train(project, config, out, device="cpu", resume=True)
+    after = RunFolder(out).facts()
+    assert after["computed"] == before["computed"] | {"checkpointing": True}
+    assert after | {"computed": None} == before | {"computed": None}
 
 
 def test_a_supervised_run_reads_no_unlabelled_crop_and_sees_the_same_labelled_ones(

@@ -127,7 +127,7 @@ def test_stopped_before_its_first_checkpoint_it_begins_with_them_again(
             ["network.name=vnet", "data.crop=[32, 32, 32]"],
             "network.name light-unet there and vnet here",
         ),
-        (["method.name=cps"], "method tracoco there and cps here"),
+        (["method.name=cps"], "method.name tracoco there and cps here"),
     ],
 )
 def test_another_model_is_refused_with_what_differs(
@@ -204,3 +204,19 @@ def test_the_command_takes_a_run(project: Project, earlier: Path, tmp_path: Path
     assert found.exit_code == 0, found.output
     assert f"tracoco from {earlier}, step 3, on" in found.stderr
     assert RunFolder(out).facts()["init_from"]["run"] == str(earlier)
+
+
+def test_weights_of_other_levels_are_refused_with_the_setting_to_copy(
+    project: Project, earlier: Path, tmp_path: Path
+) -> None:
+    there = RunFolder(earlier).config().network.strides
+    assert there is not None
+    levels = [list(stride) for stride in there]
+    other = [[2, 2, 1]]
+    assert levels != other
+    with pytest.raises(UserError) as refused:
+        start(project, tmp_path / "run", f"network.strides={other}", init_from=earlier)
+    assert f"network.strides {levels} there and {other} here" in str(refused.value)
+    assert f"--set 'network.strides={levels}'" in str(refused.value)
+    same = f"network.strides={levels}"
+    start(project, tmp_path / "run", same, steps=1, init_from=earlier)

@@ -11,6 +11,7 @@ from tracoco.cli import main
 from tracoco.files import read_json, write_json
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
+from tracoco.project.plan_file import write_plan
 
 
 @pytest.fixture
@@ -129,3 +130,16 @@ def test_prepare_takes_a_number_of_processes(
     monkeypatch.setattr("tracoco.project.prepare.prepare", prepare)
     code, out, _ = run(capsys, monkeypatch, "prepare", project.root, *options)
     assert (code, "3 cases in" in out, asked) == (0, True, [workers])
+
+
+def test_the_table_is_shown_though_the_network_cannot_take_the_crop(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plan(
+        project.plan_file,
+        project.load_plan().model_copy(update={"crop": (15, 16, 16), "strides": ()}),
+    )
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain", "--json")
+    row = json.loads(out)["reasons"][-1]
+    assert (code, row["name"], row["value"]) == (0, "memory of a step", "none")
+    assert "15" in row["why"]

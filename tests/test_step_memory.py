@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 
+from tracoco.data.batches import Batch
+from tracoco.experiment import step_memory as module
 from tracoco.experiment.step_memory import StepMemory, step_memory
 from tracoco.methods import METHODS
 from tracoco.presets import load_config
@@ -100,7 +104,8 @@ def test_the_count_is_what_a_step_really_takes(
     config = load_config(None, settings)
     memory = step_memory(config, make_plan(3, (size,) * 3))
     assert memory is not None
-    assert memory.of(config) == pytest.approx(int(result.stdout), rel=0.2)
+    expected = memory.checkpointed if config.training.checkpointing else memory.kept
+    assert expected == pytest.approx(int(result.stdout), rel=0.2)
 
 
 def test_checkpointing_takes_less_and_half_precision_takes_less_still() -> None:
@@ -140,6 +145,32 @@ def test_a_method_that_leaves_torch_is_said_to_be_uncountable() -> None:
     settings = ["method.name=tracoco-as-released", "method.largest_component=true"]
     plan = make_plan(2, (1, 32, 32))
     assert step_memory(load_config(None, [*SMALL, *settings]), plan) is None
+
+
+@pytest.mark.parametrize("error", [AttributeError("no part"), RuntimeError("sizes differ")])
+def test_a_fault_of_a_method_is_not_taken_for_one_of_the_count(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "_step", fail)
+    with pytest.raises(type(error), match=str(error)):
+        counted("method.name=supervised")
+
+
+@pytest.mark.parametrize(
+    "computation", [torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.numpy, np.asarray]
+)
+def test_a_loss_that_goes_by_values_cannot_be_counted(
+    computation: Callable[[torch.Tensor], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_value(_: object, batch: Batch, __: object) -> None:
+        computation(batch.first.values.sum())
+
+    monkeypatch.setattr(module, "_step", by_value)
+    config = load_config(None, [*SMALL, "method.name=supervised"])
+    assert step_memory(config, make_plan(2, (1, 32, 32))) is None
 
 
 def test_the_generator_of_the_caller_is_left_alone() -> None:

@@ -31,3 +31,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = sorted(known)
     near = difflib.get_close_matches(word, known, n=1)
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says first, to stand within a sentence of ours."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

@@ -1,17 +1,18 @@
 """`tracoco benchmark`: a grid is run once, goes on after a kill, and leaves one file a run."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 from samples import make_project
 
-from tracoco.benchmark.working import in_hand
+from tracoco.benchmark.command import BenchmarkRequest
+from tracoco.errors import UserError
 from tracoco.project.folder import Project
 
 GRID = """
@@ -46,6 +47,7 @@ def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_grid_is_run_once_and_kept_as_one_file_a_run(tmp_path: Path, project: Project) -> None:
     words = command(tmp_path, project, "--jobs", "2", "--json")
     done = run(words)
@@ -69,12 +71,34 @@ def test_a_grid_is_run_once_and_kept_as_one_file_a_run(tmp_path: Path, project: 
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_another_length_is_another_run(tmp_path: Path, project: Project) -> None:
     assert run(command(tmp_path, project)).returncode == 0
     longer = run(command(tmp_path, project, "--json", steps=3))
     assert {row["steps"] for row in json.loads(longer.stdout)["rows"]} == {3}
 
 
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_after_the_table_of_the_others(
+    tmp_path: Path, project: Project
+) -> None:
+    words = command(tmp_path, project, steps=3)
+    grid = tmp_path / "grid.yaml"
+    broken = "supervised: {set: {optimizer.lr: 1.0e+30}}"
+    grid.write_text(grid.read_text().replace("supervised: {}", broken))
+    failed = run(words)
+    assert failed.returncode == 2
+    assert "Balls: 1 of 2 runs done" in failed.stdout
+    assert "balls-supervised-2-labels-seed0: " in failed.stderr
+    assert "the loss is not finite" in failed.stderr
+    assert [path.name for path in (tmp_path / "grid").iterdir()] == [
+        "balls-cps-2-labels-seed0.json"
+    ]
+    names = [path.name for path in (project.root / "benchmark" / "logs").iterdir()]
+    assert all(name.startswith(f"grid-{gethostname()}-") for name in names)
+
+
+@pytest.mark.slow
 def test_a_stopped_grid_goes_on(tmp_path: Path, project: Project) -> None:
     words = command(tmp_path, project, steps=400)
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -90,32 +114,6 @@ def test_a_stopped_grid_goes_on(tmp_path: Path, project: Project) -> None:
     (begun,) = [path.parent for path in set(runs.glob("*/last.pt")) - known]
     taken = len((begun / "log.jsonl").read_text().splitlines())
     assert 0 < taken < 400
-
-
-def test_a_run_that_someone_has_in_hand_is_left_to_them(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with in_hand(folder) as mine:
-        assert mine
-        with in_hand(folder) as second:
-            assert not second
-    with in_hand(folder) as later:
-        assert later
-
-
-def test_the_lock_of_a_killed_worker_is_gone(tmp_path: Path) -> None:
-    code = (
-        "import pathlib, sys, time; from tracoco.benchmark.working import in_hand\n"
-        "with in_hand(pathlib.Path(sys.argv[1])) as mine:\n"
-        "    print(mine, flush=True); time.sleep(60)"
-    )
-    words = [sys.executable, "-c", code, str(tmp_path / "run")]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "True\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    with in_hand(tmp_path / "run") as mine:
-        assert mine
 
 
 def test_a_data_set_without_a_folder_is_an_error(tmp_path: Path, project: Project) -> None:
@@ -136,3 +134,13 @@ def test_a_mistake_in_a_row_is_told_before_anything_is_trained(
     assert refused.returncode == 2
     assert "row 'cps' on balls" in refused.stderr
     assert not (tmp_path / "grid").exists()
+
+
+def test_a_file_in_the_place_of_the_results_is_told_before_anything_starts(
+    tmp_path: Path, project: Project
+) -> None:
+    grid = tmp_path / "grid"
+    grid.write_text(GRID.replace("STEPS", "2"))
+    request = BenchmarkRequest(grid, (f"balls={project.root}",), grid.with_suffix(""))
+    with pytest.raises(UserError, match="is a file; name a folder"):
+        request.run(None)

@@ -71,6 +71,7 @@ def plan(**values: Any) -> Plan:
             "slice_axis": None,
             "spacing_mm": (1, 1, 2),
             "crop": (8, 8, 8),
+            "crop_to_content": True,
             **values,
         }
     )

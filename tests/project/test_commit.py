@@ -16,6 +16,7 @@ from tracoco.project.commit import (
     UNFINISHED,
     finish_replacing,
     read_together,
+    remove_abandoned,
     replaced_together,
 )
 from tracoco.project.create import init_project
@@ -86,7 +87,7 @@ def test_a_killed_update_leaves_the_old_project_or_the_new_one(
     assert os.waitstatus_to_exitcode(status) == (9 if number < RENAMES else 0)
     opened = Project(project.root)
     assert ("u" in opened.load_splits().labelled) == (number > WRITTEN)
-    shutil.rmtree(project.root / UNFINISHED, ignore_errors=True)
+    remove_abandoned(project.root)
     assert content(project.root) == (new if number > WRITTEN else old)
 
 
@@ -113,11 +114,38 @@ def test_nothing_is_left_of_a_new_project_that_fails(
     assert not existed or not content(out)
 
 
-def test_the_next_one_removes_what_was_never_decided_on(tmp_path: Path) -> None:
-    (tmp_path / UNFINISHED).mkdir()
-    (tmp_path / UNFINISHED / "four").write_text("half")
-    replace_all(tmp_path, "new")
-    assert content(tmp_path) == dict.fromkeys(("one", "two", "three"), b"new")
+def test_two_who_write_at_once_do_not_touch_the_files_of_the_other(tmp_path: Path) -> None:
+    with replaced_together(tmp_path) as first:
+        (first / "one").write_text("first")
+        with replaced_together(tmp_path) as second:
+            (second / "one").write_text("second")
+        assert (tmp_path / "one").read_text() == "second"
+    assert content(tmp_path) == {"one": b"first"}
+
+
+def test_the_folder_to_write_into_is_open_to_whom_the_project_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    with replaced_together(tmp_path) as new:
+        assert new.stat().st_mode & 0o777 == 0o750
+
+
+def test_what_a_killed_first_start_left_does_not_make_a_folder_taken(
+    data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "project"
+    (out / f"{UNFINISHED}x7").mkdir(parents=True)
+    (out / f"{UNFINISHED}x7" / "cases.json").write_text("half")
+    project = init_project(data, out)
+    assert set(content(out)) == {file.name for file in project.files}
+
+
+def test_a_folder_with_anything_else_in_it_is_left_as_it_is(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "project"
+    (out / f"{UNFINISHED}x7").mkdir(parents=True)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="exists already and is left as it is"):
+        init_project(data, out)
+    assert (out / "notes.txt").read_text() == "mine"
 
 
 def test_several_may_put_files_in_place_at_a_time(

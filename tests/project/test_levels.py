@@ -81,6 +81,9 @@ def test_strides_of_a_person_are_looked_at() -> None:
     assert crop_problem(((2, 2), (1, 2)), (4, 4)) == (
         "4 voxels along axis 1 do not make 2 or more of 4 each"
     )
+    # An axis that no level halves may have any length.
+    assert crop_problem(((1, 2, 2),), (1, 64, 64)) == ""
+    assert crop_problem(((2, 2, 2),), (1, 64, 64)) != ""
     assert (
         crop_problem(((2, 2),), (7, 8)) == "7 voxels along axis 0 do not make 2 or more of 2 each"
     )

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tracoco.errors import UserError
+from tracoco.project.digest import digest
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.look import CaseFacts
@@ -255,12 +256,26 @@ def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
         {"spacing_mm": (1, 2, 4)},
         {"spacing_mm": (1, 2, None)},
         {"high_percentile": 99},
-        {"crop_to_content": False},
+        {"crop_to_content": True},
         {"window": [[0, 1]]},
         {"label_values": (0, 300, 7)},
         {"dimensions": 2, "slice_axis": 0, "crop": (1, 16, 16)},
     ):
         assert plan.hash() != changed(plan, **values).hash()
+
+
+def test_a_plan_from_before_scans_were_cropped_stays_what_it_was(
+    tmp_path: Path, plan: Plan
+) -> None:
+    path = tmp_path / "plan.yaml"
+    write_plan(path, make_plan(FINGERPRINT))
+    assert read_plan(path).crop_to_content
+    path.write_text(path.read_text().replace("crop_to_content: true\n", ""))
+    assert not read_plan(path).crop_to_content
+    known = plan.model_dump(
+        mode="json", exclude={"crop", "strides", "batch", "class_names", "crop_to_content"}
+    )
+    assert plan.hash() == digest(known)
 
 
 def test_a_plan_is_written_with_comments_and_read_back(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def isotropic(
             "crop": (1, 8, 8),
             "low_percentile": 0 if full else 0.5,
             "high_percentile": 100 if full else 99.5,
+            "crop_to_content": True,
         }
     )
 

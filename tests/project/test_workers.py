@@ -1,10 +1,15 @@
+import importlib.util
 import os
+import signal
+import sys
 import time
+from multiprocessing import get_all_start_methods
 
 import pytest
 from worker_tasks import die_at_three, double, linger, lost, own_process
 
 from tracoco.errors import UserError
+from tracoco.project import workers as workers_module
 from tracoco.project.workers import BYTES_A_WORKER, MOST_WORKERS, in_parallel, suitable_workers
 
 
@@ -26,8 +31,31 @@ def test_what_a_task_raises_is_raised_here(workers: int) -> None:
 
 def test_a_process_that_dies_costs_its_task_alone() -> None:
     results = dict(in_parallel(die_at_three, [1, 2, 3, 4, 5], 2, died=lost))
-    assert results.pop(3) == "3 was killed by SIGKILL"
+    assert results.pop(3) == (
+        "3 was killed by SIGKILL, most likely for want of memory; "
+        "run it again with fewer --workers, or leave the case out"
+    )
     assert results == {number: f"{number} done" for number in (1, 2, 4, 5)}
+
+
+def test_want_of_memory_is_guessed_at_for_sigkill_alone() -> None:
+    crashed = workers_module._how_it_ended(-signal.SIGSEGV)
+    assert crashed == "was killed by SIGSEGV; leave the case out"
+    assert workers_module._how_it_ended(1) == (
+        'ended with code 1, see above; a script needs the guard `if __name__ == "__main__":` '
+        "around its calls"
+    )
+
+
+def test_a_mac_does_not_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    if "forkserver" in get_all_start_methods() and sys.platform != "darwin":
+        assert workers_module._context().get_start_method() == "forkserver"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert workers_module._context().get_start_method() == "spawn"
+
+
+def test_what_the_server_imports_is_there_to_import() -> None:
+    assert all(importlib.util.find_spec(name) for name in workers_module.PRELOADED)
 
 
 def test_one_worker_is_this_process_and_several_are_not() -> None:

@@ -16,7 +16,7 @@ def test_every_order_and_direction_of_axes_comes_out_the_same(
 ) -> None:
     monkeypatch.setattr(memory_order, "SMALL", 0)
     stored = np.arange(130 * 9 * 35, dtype=np.int32).reshape(130, 9, 35)
-    array = np.flip(stored.transpose(axes), [axis for axis in range(3) if flipped[axis]])
+    array = np.flip(stored.transpose(axes), tuple(axis for axis in range(3) if flipped[axis]))
     turned = c_order(array)
     assert turned.flags.c_contiguous
     assert turned.dtype == array.dtype

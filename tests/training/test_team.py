@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.training.team import Team, choose_device, joined_team
+from tracoco.training.team import Team, choose_device, joined_team, let_train_fast
 
 
 def test_alone_a_process_leads_and_shares_nothing() -> None:
@@ -37,14 +37,18 @@ def test_the_clock_waits_for_a_gpu_and_for_nothing_else(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["cuda", "auto"])
-def test_a_gpu_is_told_to_be_fast(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_gpu_is_told_to_be_fast_where_it_trains_and_not_before(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     told: list[str] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     monkeypatch.setattr(torch, "set_float32_matmul_precision", told.append)
-    assert choose_device("cpu").type == "cpu"
-    assert told == []
-    assert choose_device(name).type == "cuda"
+    let_train_fast(choose_device("cpu"))
+    device = choose_device(name)
+    assert device.type == "cuda"
+    assert (told, torch.backends.cudnn.benchmark) == ([], False)
+    let_train_fast(device)
     assert told == ["high"]
     assert torch.backends.cudnn.benchmark

@@ -1,9 +1,11 @@
 """What `tracoco benchmark` does: check the grid, let workers run it, show how far they are."""
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from rich.console import Console
@@ -13,9 +15,10 @@ from rich.table import Table
 from tracoco.benchmark.crew import run_crew
 from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.benchmark.kept import Results
+from tracoco.benchmark.locks import check_locks
 from tracoco.benchmark.progress_table import grid_rows, progress_table
 from tracoco.benchmark.runner import Runner
-from tracoco.benchmark.state import row_states
+from tracoco.benchmark.state import Watch
 from tracoco.benchmark.working import work
 from tracoco.console import say
 from tracoco.errors import UserError, raise_all
@@ -28,6 +31,8 @@ class Shown:
 
     table: Table
     rows: list[dict[str, Any]]
+    problems: tuple[str, ...]
+    """What workers failed of, to be told after the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +49,36 @@ class BenchmarkRequest:
     def work(self) -> None:
         """Be one of the workers."""
         grid = read_grid(self.grid)
-        elsewhere = work(grid_runs(grid), self._runners(grid), Results(self.results))
-        if elsewhere:
-            say(f"{elsewhere} runs are in the hands of other workers")
+        work(grid_runs(grid), self._runners(grid), Results(self.results))
 
     def run(self, console: Console | None) -> Shown:
         """Check everything, start the workers, and wait for them."""
         grid = read_grid(self.grid)
-        runs, runners, results = grid_runs(grid), self._runners(grid), Results(self.results)
+        runs, runners = grid_runs(grid), self._runners(grid)
+        if self.results.is_file():
+            raise UserError(
+                f"{self.results} is a file; name a folder for the results with --results FOLDER"
+            )
         _check(runs, runners)
-        folders = {run: runners[run.dataset].folder(run.spec, run.seed) for run in runs}
+        watch, problems = Watch(runs, runners, Results(self.results)), list[str]()
 
         def table() -> Table:
-            return progress_table(row_states(runs, folders, results), grid.title, self.jobs)
+            return progress_table(watch.rows(), grid.title, self.jobs)
 
-        if any(not results.find(run, folder) for run, folder in folders.items()):
+        if not all(row.done for row in watch.rows()):
+            roots = [runner.root for runner in runners.values()]
+            for root in roots:
+                check_locks(root, self.jobs)
             with ExitStack() as stack:
-                run_crew(self._arguments(), self.jobs, self._logs, _look(table, console, stack))
-        rows = row_states(runs, folders, results)
-        return Shown(progress_table(rows, grid.title), grid_rows(rows))
+                look = _look(table, console, stack)
+                problems = run_crew(self._arguments(), self._logs(roots[0]), look)
+        rows = watch.rows()
+        return Shown(progress_table(rows, grid.title), grid_rows(rows), tuple(problems))
 
-    @property
-    def _logs(self) -> Path:
-        return next(iter(self._folders().values())) / "benchmark"
+    def _logs(self, root: Path) -> list[Path]:
+        """One a worker, named so that other grids and other machines have others."""
+        name = f"{self.grid.stem}-{gethostname()}-{os.getpid()}"
+        return [root / "logs" / f"{name}-worker{number}.log" for number in range(self.jobs)]
 
     def _arguments(self) -> list[str]:
         projects = [word for project in self.projects for word in ("--project", project)]
@@ -121,9 +133,10 @@ def _look(
 
     def tell() -> None:
         nonlocal said
-        done = str(table().title).split(" runs done")[0]
+        title = str(table().title)
+        done = title.rpartition(" runs done")[0]
         if done != said:
             said = done
-            say(str(table().title))
+            say(title)
 
     return tell

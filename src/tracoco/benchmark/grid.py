@@ -40,11 +40,9 @@ class GridData(Settings):
 
 
 class Grid(Settings):
-    """What is to be run, and what it is about."""
+    """What is to be run, and what the table is called."""
 
     title: str
-    about: str = ""
-    """For the page: how cases were split, what was tuned on what."""
     datasets: dict[str, GridData] = Field(min_length=1)
     rows: dict[str, GridRow] = Field(min_length=1)
     seeds: tuple[NonNegativeInt, ...] = Field(default=(0,), min_length=1)

@@ -10,16 +10,6 @@ from tracoco.files import read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
-class KeptResult:
-    """A result under the row of the grid that it belongs to."""
-
-    row: str
-    run: str
-    """Name of the run's folder, which changes with every setting and every scan."""
-    result: RunResult
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """A folder of results."""
 
@@ -30,19 +20,23 @@ class Results:
         return self.root / f"{run.name}.json"
 
     def keep(self, run: GridRun, folder: Path, result: RunResult) -> None:
-        """Write down what came of a run."""
+        """Write down what came of a run, its row, and its folder's name."""
         self.root.mkdir(parents=True, exist_ok=True)
         write_json(self.path(run), {"row": run.row, "run": folder.name, **asdict(result)})
 
-    def find(self, run: GridRun, folder: Path | None = None) -> KeptResult | None:
-        """The result of a run, if it is there and, where a folder is given, of just that run."""
+    def find(self, run: GridRun, folder: Path) -> RunResult | None:
+        """The result of a run, if it is there and of just this folder.
+
+        A folder's name changes with every setting and every scan, so a result of others is none.
+        """
         path = self.path(run)
         if not path.exists():
             return None
         values = read_json(path)
         try:
-            row, name = values.pop("row"), values.pop("run")
-            kept = KeptResult(row, name, RunResult(**values))
+            del values["row"]
+            name = values.pop("run")
+            result = RunResult(**values)
         except (KeyError, TypeError) as error:
             raise UserError(f"{path} is of another version; delete it and run again") from error
-        return kept if folder is None or kept.run == folder.name else None
+        return result if name == folder.name else None

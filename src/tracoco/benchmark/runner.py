@@ -1,14 +1,11 @@
 """Bring runs to their end, whatever state they are in, and test them."""
 
-import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, median
-from typing import Any
 
 from rich.console import Console
 
+from tracoco.benchmark.figures import run_result
 from tracoco.benchmark.result import RunResult, read_result, write_result
 from tracoco.benchmark.run_spec import RunSpec
 from tracoco.errors import Stopped
@@ -16,16 +13,13 @@ from tracoco.evaluation.folders import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
 from tracoco.experiment import Experiment, train
 from tracoco.files import read_json
-from tracoco.inference.components import remove_small_components
 from tracoco.inference.predictions import predict_scans
 from tracoco.project.digest import digest
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
-from tracoco.scans.reader import read_label
 from tracoco.training.build import run_method
 from tracoco.training.checkpoint import load_checkpoint
-from tracoco.training.run_folder import RunFolder, versions
-from tracoco.training.run_log import read_log
+from tracoco.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +90,8 @@ class Runner:
             score = score_predictions if scoring.protocol.cct else evaluate_predictions
             predictions = self.predicted(folder, scoring.checkpoint)
             scores = score(predictions, self.project.root, scoring.protocol)
-            write_result(path, self._result(folder, scoring, scores))
+            figures = run_result(folder, self.dataset, scoring.checkpoint, scoring.protocol, scores)
+            write_result(path, figures)
         return read_result(path)
 
     def predicted(self, folder: Path, checkpoint: str) -> Path:
@@ -116,54 +111,6 @@ class Runner:
                 console=self.console,
             )
         return out
-
-    def _result(self, folder: Path, scoring: Scoring, scores: dict[str, Any]) -> RunResult:
-        run = RunFolder(folder)
-        config, splits, summary = run.config(), run.splits(), scores["summary"]
-        log = read_log(run.log_file)
-        rows = read_json(folder / "predictions" / scoring.checkpoint / "predictions.json")["rows"]
-        facts = run.facts()
-        return RunResult(
-            dataset=self.dataset,
-            method=config.method.name,
-            labelled=len(splits.labelled),
-            unlabelled=len(splits.unlabelled) if config.data.batch[1] else 0,
-            seed=config.seed,
-            steps=config.training.steps,
-            checkpoint=scoring.checkpoint,
-            **{key: summary[key] for key in ("cases", "dice", "jaccard", "asd", "hd95", "missed")},
-            units=scoring.protocol.units,
-            empty=scoring.protocol.empty,
-            cct=scoring.protocol.cct,
-            watermark=scores["watermark"],
-            case_dice=_case_dice(scores["rows"]),
-            seconds=sum(record["seconds"] for record in log),
-            seconds_a_step=median(record["seconds"] for record in log),
-            seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, scoring),
-            versions={key: facts[key] for key in versions() if key in facts},
-        )
-
-
-def _case_dice(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean Dice of each case in percent; a structure that nobody has is not counted."""
-    found = defaultdict(list)
-    for row in rows:
-        if row["dice"] is not None:
-            found[row["case"]].append(row["dice"])
-    return {case: fmean(values) for case, values in found.items()}
-
-
-def _cleaning(rows: list[dict[str, Any]], scoring: Scoring) -> float:
-    """Seconds that the removal of small components takes a case, if it is part of the scoring."""
-    if not scoring.protocol.cct:
-        return 0.0
-    seconds = []
-    for row in rows:
-        label = read_label(Path(row["prediction"])).array
-        began = time.perf_counter()
-        remove_small_components(label)
-        seconds.append(time.perf_counter() - began)
-    return median(seconds)
 
 
 def steps_done(folder: Path) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from tracoco.benchmark.grid import GridRun
 from tracoco.benchmark.kept import Results
 from tracoco.benchmark.result import RunResult, Spread, over_seeds
+from tracoco.benchmark.runner import Runner
 from tracoco.training.run_folder import RunFolder
 
 TAIL = 65536
@@ -41,32 +42,61 @@ class RowState:
         """Of the seeds that are done."""
         return [state.result for state in self.runs if state.result]
 
+    @property
+    def done(self) -> bool:
+        """Whether all seeds are."""
+        return all(state.result for state in self.runs)
+
     def figure(self, name: str) -> Spread | None:
         """Mean and spread over the seeds that are done."""
         return over_seeds(self.results, name)
 
 
-def run_state(run: GridRun, folder: Path, results: Results) -> RunState:
-    """Look at the result, else at the last line of the log."""
-    total = run.spec.config(run.seed).training.steps
-    kept = results.find(run, folder)
-    if kept:
-        return RunState(run, total, total, result=kept.result)
-    record = _last_record(RunFolder(folder).log_file)
-    if record is None:
-        return RunState(run, 0, total)
-    return RunState(run, record["step"] + 1, total, record["seconds"])
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A run, where it lies, and how many steps it takes in all."""
+
+    run: GridRun
+    folder: Path
+    total: int
 
 
-def row_states(
-    runs: Sequence[GridRun], folders: Mapping[GridRun, Path], results: Results
-) -> list[RowState]:
-    """The table as it stands, in the order of the grid."""
-    rows: dict[tuple[str, str, int | None], list[RunState]] = {}
-    for run in runs:
-        key = (run.dataset, run.row, run.labelled)
-        rows.setdefault(key, []).append(run_state(run, folders[run], results))
-    return [RowState(*key, tuple(states)) for key, states in rows.items()]
+class Watch:
+    """Looks at all runs of a grid again and again; what cannot change is read once."""
+
+    def __init__(
+        self, runs: Sequence[GridRun], runners: Mapping[str, Runner], results: Results
+    ) -> None:
+        self._results = results
+        self._found = dict[GridRun, RunResult]()
+        self._watched = [
+            Watched(
+                run,
+                runners[run.dataset].folder(run.spec, run.seed),
+                run.spec.config(run.seed).training.steps,
+            )
+            for run in runs
+        ]
+
+    def rows(self) -> list[RowState]:
+        """The table as it stands, in the order of the grid."""
+        rows: dict[tuple[str, str, int | None], list[RunState]] = {}
+        for each in self._watched:
+            key = (each.run.dataset, each.run.row, each.run.labelled)
+            rows.setdefault(key, []).append(self._state(each))
+        return [RowState(*key, tuple(states)) for key, states in rows.items()]
+
+    def _state(self, watched: Watched) -> RunState:
+        """Look at the result, else at the last line of the log."""
+        run, total = watched.run, watched.total
+        result = self._found.get(run) or self._results.find(run, watched.folder)
+        if result:
+            self._found[run] = result
+            return RunState(run, total, total, result=result)
+        record = _last_record(RunFolder(watched.folder).log_file)
+        if record is None:
+            return RunState(run, 0, total)
+        return RunState(run, record["step"] + 1, total, record["seconds"])
 
 
 def _last_record(log: Path) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import typer
 
 from tracoco.cli.app import AsJson, Device, app
 from tracoco.console import print_json, print_table, progress_console
+from tracoco.errors import raise_all
 
 
 @app.command()
@@ -27,8 +28,8 @@ def benchmark(
 ) -> None:
     """Run what is missing of a grid, show it as it comes, and keep one small file a run.
 
-    Killed, it goes on where it was; what is done is not done again. The same command on several
-    machines with one disk shares the work.
+    Killed, it goes on where it was; what is done is not done again. A run that fails does not stop
+    the others. The same command on several machines with one disk shares the work.
 
     Example: tracoco benchmark grid.yaml --project hippocampus=hippocampus --jobs 2
     """
@@ -42,6 +43,7 @@ def benchmark(
     shown = request.run(None if as_json else progress_console())
     if as_json:
         print_json({"rows": shown.rows})
-        return
-    print_table(shown.table)
-    print(f"results: {kept}")
+    else:
+        print_table(shown.table)
+        print(f"results: {kept}")
+    raise_all(shown.problems)

@@ -70,15 +70,16 @@ def check(
 
 
 def _training_needs(plan: "Plan") -> dict[str, Any]:
-    """Of a training with the default settings, by a step on small crops."""
+    """Of a training with the default settings: time by a step on small crops, memory counted."""
     from tracoco.config import Config
-    from tracoco.experiment.step_cost import step_cost
+    from tracoco.experiment.step_cost import step_seconds
+    from tracoco.experiment.step_memory import step_memory
 
     config = Config()
-    cost = step_cost(config, plan)
+    memory = step_memory(config, plan)
     return {
-        "training_memory_bytes": cost.memory_bytes,
-        "training_seconds": cost.seconds * config.training.steps,
+        "training_memory_bytes": memory.kept if memory else None,
+        "training_seconds": step_seconds(config, plan) * config.training.steps,
         "training_steps": config.training.steps,
     }
 
@@ -111,10 +112,12 @@ def _need_lines(needs: dict[str, Any]) -> list[str]:
             f"{gigabytes(needs['memory_bytes'])} a process, by preparing {needs['measured_on']}"
         )
     if "training_seconds" in needs:
+        memory = needs["training_memory_bytes"]
+        taken = "" if memory is None else f" and {gigabytes(memory)}"
         lines.append(
-            f"train: about {_duration(needs['training_seconds'])} on this CPU and "
-            f"{gigabytes(needs['training_memory_bytes'])}, for {needs['training_steps']} steps "
-            "with the default settings, scaled up from one step on small crops"
+            f"train: about {_duration(needs['training_seconds'])} on this CPU{taken}, for "
+            f"{needs['training_steps']} steps with the default settings; the time is scaled up "
+            "from one step on small crops"
         )
     return lines
 

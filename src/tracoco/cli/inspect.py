@@ -104,14 +104,19 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
 
 def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
     """What a training step takes at its peak, counted on the networks themselves."""
+    from tracoco.errors import UserError
     from tracoco.experiment.step_memory import step_memory
     from tracoco.presets import load_config
     from tracoco.training.build import resolved
 
-    config = resolved(load_config(preset), values)
-    found = step_memory(config, values)
+    config = load_config(preset)
+    row = {"name": "memory of a step", "value": "none", "why": "", "numbers": ""}
+    try:
+        config = resolved(config, values)
+        found = step_memory(config, values)
+    except UserError as error:  # e.g. of a crop that the network cannot halve
+        return row | {"why": str(error)}
     crops = "{} + {} crops".format(*config.data.batch)
-    row = {"name": "memory of a step", "value": "", "why": "", "numbers": ""}
     row["numbers"] = f"{config.method.name}, {config.network.name}, {crops}"
     if found is None:
         return row | {"value": "unknown", "why": "the method leaves torch, so nothing is counted"}

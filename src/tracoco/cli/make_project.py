@@ -1,7 +1,7 @@
 """`tracoco init`: a new project, or more scans for one that exists."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from shutil import rmtree
@@ -17,8 +17,9 @@ from tracoco.paper.case_lists import listed_splits
 from tracoco.project.create import check_free, create_project
 from tracoco.project.folder import Project
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
+from tracoco.project.one_writer import only_writer
 from tracoco.project.proposal import Proposal, propose
-from tracoco.project.update import apply_update, propose_update
+from tracoco.project.update import Update, apply_update, propose_update
 
 if TYPE_CHECKING:
     from tracoco.paper.recipes import Recipe
@@ -64,12 +65,11 @@ def update_project(request: InitRequest) -> None:
             "make a project without a recipe to add scans to"
         )
     found = find_cases(request.data, request.labels, request.layout or before or None)
-    update = propose_update(project, found)
-    changed = bool(update.added or update.newly_labelled)
-    if changed and not request.dry_run:
-        count = len(update.proposal.cases)
-        with counted("looking at scans", count, _console(request)) as on_case:
-            apply_update(project, update, workers=request.workers, on_case=on_case)
+    with nullcontext() if request.dry_run else only_writer(project.root):
+        update = propose_update(project, found)
+        changed = update.changed and not request.dry_run
+        if changed:
+            _apply(project, update, request)
     if request.as_json:
         print_json({"project": str(project.root), **pairing_json(update.proposal, update)})
         return
@@ -78,8 +78,14 @@ def update_project(request: InitRequest) -> None:
         f"{len(update.added)} added, {len(update.newly_labelled)} newly labelled, "
         f"{update.unchanged} unchanged"
     )
-    if changed and not request.dry_run:
+    if changed:
         print(f"next: tracoco prepare {project.root}")
+
+
+def _apply(project: Project, update: Update, request: InitRequest) -> None:
+    scans = len(update.proposal.cases)
+    with counted("looking at scans", scans, _console(request)) as on_case:
+        apply_update(project, update, workers=request.workers, on_case=on_case)
 
 
 def _found(request: InitRequest) -> Found:

@@ -120,9 +120,10 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
 
     def stack(crops: Sequence[Crop]) -> Crops:
         values = torch.empty(len(crops), *crops[0].shape)
-        for crop, place in zip(crops, values.numpy(), strict=True):
-            crop.read(place)
-        inside = torch.from_numpy(np.stack([crop.inside for crop in crops]))
+        inside = torch.empty(len(crops), *crops[0].shape[1:], dtype=torch.bool)
+        for crop, voxels, marks in zip(crops, values.numpy(), inside.numpy(), strict=True):
+            crop.read(voxels)
+            crop.mark(marks)
         start = tuple(crop.start for crop in crops)
         if flat:
             return Crops(values.squeeze(2), inside.squeeze(1), tuple(s[1:] for s in start))

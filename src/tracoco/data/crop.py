@@ -43,14 +43,21 @@ class Crop:
     @property
     def inside(self) -> NDArray[np.bool_]:
         """Which of its voxels lie in the volume."""
-        if not self.looked_at:
-            return np.empty(self.shape[1:], dtype=np.bool_)
-        return self.orientation.apply(inside_volume(self.box, self.image.shape[1:]))
+        inside = np.empty(self.shape[1:], dtype=np.bool_)
+        self.mark(inside)
+        return inside
 
     def read(self, into: NDArray[np.float32]) -> None:
         """Put its voxels where they are wanted: made elsewhere, they would be copied once more."""
         if self.looked_at:
             read_changed(self.image, self.box, self.looks, self.orientation.undo(into))
+
+    def mark(self, into: NDArray[np.bool_]) -> None:
+        """Say of each voxel whether it lies in the volume."""
+        covered = self.box.intersect(whole(self.image.shape[1:]))
+        into[...] = covered == self.box
+        if self.looked_at and covered != self.box:
+            self.orientation.undo(into)[covered.seen_from(self.box.start).slices] = True
 
 
 def read_changed(

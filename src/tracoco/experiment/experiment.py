@@ -99,12 +99,23 @@ class Experiment:
     def source(self, team: Team) -> BatchSource:
         """The batches of this process."""
         plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
-        turns = _same_length(*(self.plan.spacing_mm[axis] for axis in plane))
+        turns = self._square(*plane)
         pairs = method_row(self.config.method.name).pairs
         rule = CropRule(self.crop, plane, turns=turns, config=self.config.data, pairs=pairs)
         share = Share(team.rank, team.world_size)
         cases = (self.splits.labelled, self.unlabelled)
         return BatchSource(self.store, *cases, rule, self.config.seed, share)
+
+    def _square(self, first: int, second: int) -> bool:
+        """Whether voxels are as long along one axis as along another, so that crops may be turned.
+
+        Where the plan leaves an axis as scanned, each scan that is learnt from must say so.
+        """
+        planned = self.plan.spacing_mm[first], self.plan.spacing_mm[second]
+        if None not in planned:
+            return _same_length(*planned)
+        cases = map(self.store.case, (*self.splits.labelled, *self.unlabelled))
+        return all(_same_length(case.spacing_mm[first], case.spacing_mm[second]) for case in cases)
 
     def method(self, team: Team) -> Method:
         """The method with its first weights."""
@@ -171,10 +182,7 @@ class Experiment:
 
 
 def _same_length(a: float | None, b: float | None) -> bool:
-    """Whether two sides of a voxel are as good as equal; those of pixels as scanned are."""
-    if a is None or b is None:
-        return a is b
-    return bool(np.isclose(a, b, rtol=0.01))
+    return a is not None and b is not None and bool(np.isclose(a, b, rtol=0.01))
 
 
 def _seen_before(start: StartingWeights | None) -> str:

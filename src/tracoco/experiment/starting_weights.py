@@ -1,5 +1,6 @@
 """The weights of an earlier run as those that a new one starts from."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from tracoco.errors import UserError
 from tracoco.files import content_hash
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
+from tracoco.training.build import run_strides
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.run_folder import RunFolder
 
@@ -82,17 +84,27 @@ def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
     """Refuse weights of another method, network or task, and say what differs."""
     there, there_plan = earlier.config(), earlier.plan()
     compared = {
-        "method": (there.method.name, config.method.name),
+        "method.name": (there.method.name, config.method.name),
         "network.name": (there.network.name, config.network.name),
         "network.filters": (there.network.filters, config.network.filters),
         "network.options": (there.network.options, config.network.options),
+        "network.strides": (_strides(there, there_plan), _strides(config, plan)),
         "dimensions": (there_plan.dimensions, plan.dimensions),
         "channels": (there_plan.channels, plan.channels),
         "label_values": (list(there_plan.label_values), list(plan.label_values)),
     }
     differing = [f"{key} {a} there and {b} here" for key, (a, b) in compared.items() if a != b]
     if differing:
+        # What has a dot in its name is a setting, the rest comes from the plan.
+        settings = [key for key, (a, b) in compared.items() if a != b and "." in key]
+        words = " ".join(f"--set '{key}={json.dumps(compared[key][0])}'" for key in settings)
+        copied = f", with {words}" if words else ""
         raise UserError(
-            f"{earlier.root} cannot be started from: {'; '.join(differing)}. Use the same, or "
-            "leave out --init-from"
+            f"{earlier.root} cannot be started from: {'; '.join(differing)}. Use the same{copied}, "
+            "or leave out --init-from"
         )
+
+
+def _strides(config: Config, plan: Plan) -> list[list[int]]:
+    """As the network has them, whether the settings say so or leave it to the plan."""
+    return [list(stride) for stride in run_strides(config, plan)]

@@ -4,16 +4,29 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 
 from tracoco.config import Config
 from tracoco.data.batches import Batch
 from tracoco.experiment.noise_batch import noise_batch
 from tracoco.methods.method import Method
 from tracoco.networks.activation_memory import PeakMemory
-from tracoco.networks.from_monai import FAULTS
 from tracoco.project.plan import Plan
 from tracoco.training.arrangement import PRECISIONS, checkpoint_levels
 from tracoco.training.build import resolved, run_crop, run_method
+
+UNCOUNTABLE = (
+    *(DataDependentOutputException, DynamicOutputShapeException),
+    *(UnsupportedFakeTensorException, UnsupportedOperatorException),
+)
+"""What torch raises where a computation goes by values, which the tensors do not have."""
+LEAVES_TORCH = ("tensor subclasses", "FakeTensor")
+"""In what it says of a value that is asked for by numpy or Python: that has no class of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +37,6 @@ class StepMemory:
     """With all maps kept for the backward pass."""
     checkpointed: int
     """With `training.checkpointing`."""
-
-    def of(self, config: Config) -> int:
-        """What a run with these settings takes."""
-        return self.checkpointed if config.training.checkpointing else self.kept
 
 
 def step_memory(config: Config, plan: Plan) -> StepMemory | None:
@@ -40,7 +49,11 @@ def step_memory(config: Config, plan: Plan) -> StepMemory | None:
     config = resolved(config, plan)
     try:
         kept, checkpointed = (_peak(config, plan, checkpointing=each) for each in (False, True))
-    except FAULTS:
+    except UNCOUNTABLE:
+        return None
+    except RuntimeError as error:
+        if not any(words in str(error) for words in LEAVES_TORCH):
+            raise
         return None
     return StepMemory(kept, checkpointed)
 

@@ -16,7 +16,7 @@ from tracoco.training.journal import Journal
 from tracoco.training.progress import shown_progress
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.signals import stop_on_signals
-from tracoco.training.team import Team, joined_team
+from tracoco.training.team import Team, joined_team, let_train_fast
 from tracoco.training.trainer import FitResult, Trainer
 
 
@@ -39,6 +39,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     experiment = replace(experiment, start=start)
     with ExitStack() as stack:
         team = stack.enter_context(joined_team(device))
+        let_train_fast(team.device)
         stop = stack.enter_context(stop_on_signals())
         method = experiment.method(team)
         if start and not (resume and folder.checkpoint("last").exists()):
@@ -56,6 +57,8 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
         )
         if resume:
             trainer.resume()
+            if team.leads:
+                folder.renew_facts({"computed": asdict(arrangement)})
         steps = experiment.config.training.steps
         journal = None
         if team.leads:

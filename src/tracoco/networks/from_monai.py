@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from tracoco.errors import UserError
+from tracoco.errors import UserError, first_line
 from tracoco.networks.dry_run import dry_run
 from tracoco.networks.monai_arguments import Needs, choose_arguments
 
@@ -109,14 +109,10 @@ def _explained(name: str, what: str, change: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise UserError(
-            f"network '{name}' needs another package, install it: {_line(error)}"
+            f"network '{name}' needs another package, install it: {first_line(error)}"
         ) from error
     except FAULTS as error:
-        raise UserError(f"network '{name}' {what}: {_line(error)}; {change}") from error
-
-
-def _line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+        raise UserError(f"network '{name}' {what}: {first_line(error)}; {change}") from error
 
 
 def _is_network(value: object) -> bool:

@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import rmtree
+from shutil import copymode, rmtree
+from tempfile import mkdtemp
 from typing import TypeVar
 
 from tracoco.errors import UserError
 
 UNFINISHED, DECIDED = ".tracoco-new", ".tracoco-decided"
+"""How the names of folders begin that are written into, and the name that such a one gets."""
 Read = TypeVar("Read")
 
 
@@ -22,9 +24,9 @@ Read = TypeVar("Read")
 def replaced_together(root: Path) -> Iterator[Path]:
     """A folder to write the new files into; they take the places of the old ones at the end."""
     finish_replacing(root)
-    new = root / UNFINISHED
-    rmtree(new, ignore_errors=True)  # of one that was killed while it wrote
-    new.mkdir(parents=True)
+    root.mkdir(parents=True, exist_ok=True)
+    new = Path(mkdtemp(prefix=UNFINISHED, dir=root))
+    copymode(root, new)  # others may have to move the files, and would not be let in
     try:
         yield new
         _flush(new)
@@ -52,6 +54,12 @@ def finish_replacing(root: Path) -> None:
             f"the new files in {decided} cannot be put in place ({error.strerror}); "
             f"let its owner run `tracoco plan {root}`, which does so"
         ) from error
+
+
+def remove_abandoned(root: Path) -> None:
+    """Remove files that were never decided on: their writer was killed."""
+    for folder in root.glob(f"{UNFINISHED}*"):
+        rmtree(folder, ignore_errors=True)
 
 
 def take_back(root: Path, files: Iterable[Path]) -> None:

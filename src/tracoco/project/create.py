@@ -6,7 +6,7 @@ from typing import Literal
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case, write_cases
-from tracoco.project.commit import replaced_together, take_back
+from tracoco.project.commit import remove_abandoned, replaced_together, take_back
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
@@ -41,7 +41,8 @@ def init_project(  # noqa: PLR0913  # each is a choice of the user's, with a def
 
 
 def check_free(out: Path) -> None:
-    """Refuse a folder that something lies in."""
+    """Refuse a folder that something lies in; what is left of one who was killed is removed."""
+    remove_abandoned(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(
             f"{out} exists already and is left as it is; choose another folder, or add new scans "

@@ -57,6 +57,6 @@ def form_problem(strides: Strides, dimensions: int) -> str:
 def crop_problem(strides: Strides, crop: Sequence[int]) -> str:
     """Why a crop cannot go down these levels; empty if it can. Without levels it always can."""
     for axis, (size, step) in enumerate(zip(crop, total_stride(strides), strict=False)):
-        if size % step or size < 2 * step:
+        if size % step or (step > 1 and size < 2 * step):
             return f"{size} voxels along axis {axis} do not make 2 or more of {step} each"
     return ""

@@ -83,10 +83,7 @@ def lost_look(task: LookTask, how: str) -> Look:
 
 def death_of(case: Case, how: str) -> str:
     """What is told of a case whose process ended."""
-    return (
-        f"case '{case.id}': the process that read {case.images[0]} {how}, most likely for want of "
-        "memory; run it again with fewer --workers, or leave the case out"
-    )
+    return f"case '{case.id}': the process that read {case.images[0]} {how}"
 
 
 def check_geometry(image: ScanHeader, label: ScanHeader) -> None:

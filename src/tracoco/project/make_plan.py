@@ -51,6 +51,7 @@ def make_plan(
         "spacing_mm": [round(spacing[axis], 6) for axis in axes],  # exact to a nanometre
         "crop": (1, 1, 1),
         "window": choose_windows(fingerprint),
+        "crop_to_content": True,
     }
     later = {name: given.pop(name) for name in ("strides", "batch") if name in given}
     plan = checked(Plan, derived | given, "the plan")

@@ -62,7 +62,7 @@ class Plan(Settings):
     )
     high_percentile: Percent = Field(default=99.5, description="and what lies above this one 1.")
     crop_to_content: bool = Field(
-        default=True,
+        default=False,
         description="Whether the margin of a scan in which nothing changes is left out, e.g. the "
         "black around a brain. Results cover the whole scan, with background there.",
     )
@@ -91,7 +91,9 @@ class Plan(Settings):
 
     def hash(self) -> str:
         """Changes with every setting that changes what is stored."""
-        return digest(self.model_dump(mode="json", exclude=NOT_STORED))
+        # A plan from before there was this setting has the hash that it had.
+        left_out = NOT_STORED if self.crop_to_content else NOT_STORED | {"crop_to_content"}
+        return digest(self.model_dump(mode="json", exclude=left_out))
 
     @field_validator("label_values")
     @classmethod

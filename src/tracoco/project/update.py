@@ -25,6 +25,11 @@ class Update:
     newly_labelled: tuple[str, ...]
 
     @property
+    def changed(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.added or self.newly_labelled)
+
+    @property
     def unchanged(self) -> int:
         """How many cases stay as they are."""
         return len(self.proposal.cases) - len(self.added) - len(self.newly_labelled)
@@ -37,7 +42,10 @@ class Update:
 
 
 def propose_update(project: Project, found: Found) -> Update:
-    """Compare what was found with what the project knows; nothing is written."""
+    """Compare what was found with what the project knows; nothing is written.
+
+    Who goes on to apply it does both within `only_writer`, or another update may come between.
+    """
     known = {case.id: case for case in project.load_cases()}
     splits, origin = project.load_splits(), project.load_origin()
     cases = {case.id: case for case in with_groups(found.cases, origin.group_pattern)}

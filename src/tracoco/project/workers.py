@@ -14,6 +14,9 @@ MOST_WORKERS = 8
 BYTES_A_WORKER = 32 * 2**20
 """A process takes seconds to start: in that time another reads as much as this."""
 
+PRELOADED = ["tracoco.project.look", "tracoco.project.prepare"]
+"""Modules that processes work with, whichever of them is the first to be asked for."""
+
 PATIENCE_SECONDS = 5
 """For a process that is to end by itself."""
 
@@ -23,7 +26,7 @@ Result = TypeVar("Result")
 
 def suitable_workers(bytes_to_read: int) -> int:
     """Processes that pay for themselves on this machine, for so much data."""
-    return min(_cores(), MOST_WORKERS, 1 + bytes_to_read // BYTES_A_WORKER)
+    return min(available_cores(), MOST_WORKERS, 1 + bytes_to_read // BYTES_A_WORKER)
 
 
 def in_parallel(
@@ -43,7 +46,7 @@ def in_parallel(
         work: a function at the top of a module, since processes find it by its name.
         tasks: what to call it with.
         workers: how many processes.
-        died: makes the result of a task whose process ended; the text says how.
+        died: makes the result of a task whose process ended; the text says how, and what to do.
         begin: called once in each process.
     """
     if min(workers, len(tasks)) <= 1:
@@ -76,7 +79,7 @@ class _Worker:
     def __init__(
         self, work: Callable[[Any], Any], begin: Callable[[], None] | None, task: Any
     ) -> None:
-        context = _context(work)
+        context = _context()
         self._start = (work, begin)
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work, begin), daemon=True)
@@ -136,26 +139,39 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], begin: Callable[[], Non
                 pipe.send((None, error))
 
 
-def _context(work: Callable[[Any], Any]) -> Any:
-    """How processes are started: forked off one that has imported what the work needs.
+def _context() -> Any:
+    """How processes are started: forked off a server that has imported what they need.
 
     To import torch takes longer than a scan. A fork of this process would inherit the locks of
-    torch's threads; the one that is forked has none. Windows has no fork.
+    torch's threads; the server has none. It runs until this process ends, and what it imports is
+    settled when it starts. Windows has no fork, and on macOS the system's libraries may not be
+    used behind one.
     """
-    if "forkserver" not in get_all_start_methods():
+    if sys.platform == "darwin" or "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload([work.__module__])
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 
 def _how_it_ended(exit_code: int | None) -> str:
-    if exit_code is not None and exit_code < 0:
-        return f"was killed by {signal.Signals(-exit_code).name}"
-    return f"ended with code {exit_code}"
+    """What befell a process, and what to do; a script without a guard is run by each of them."""
+    if exit_code is None or exit_code >= 0:
+        return (
+            f"ended with code {exit_code}, see above; a script needs the guard "
+            '`if __name__ == "__main__":` around its calls'
+        )
+    name = signal.Signals(-exit_code).name
+    if name == "SIGKILL":
+        return (
+            "was killed by SIGKILL, most likely for want of memory; "
+            "run it again with fewer --workers, or leave the case out"
+        )
+    return f"was killed by {name}; leave the case out"
 
 
-def _cores() -> int:
+def available_cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tracoco.config import TrainingConfig
+from tracoco.errors import first_line
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.from_monai import FAULTS
 from tracoco.networks.recomputed import Recomputed
@@ -113,7 +114,7 @@ def _compiler_fault(device: torch.device) -> str:
     try:
         torch.compile(torch.square, dynamic=False)(torch.ones(3, device=device))
     except (RuntimeError, ImportError, OSError) as error:
-        return _line(error)
+        return first_line(error)
     return ""
 
 
@@ -127,9 +128,5 @@ def _format_fault(method: Method, device: torch.device, crops: Sequence[int] | N
             with evaluating(network):
                 network(torch.zeros(*crops, device=device))
         except FAULTS as error:
-            return f"{type(network).__name__} cannot compute with it ({_line(error)})"
+            return f"{type(network).__name__} cannot compute with it ({first_line(error)})"
     return ""
-
-
-def _line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

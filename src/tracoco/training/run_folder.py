@@ -64,9 +64,15 @@ class RunFolder:
         return read_splits(self.root / "splits.json")
 
     def facts(self) -> dict[str, Any]:
-        """What was true when the run began."""
+        """What was true when the run began; how it is computed, since it was resumed."""
         facts: dict[str, Any] = read_json(self.facts_file)
         return facts
+
+    def renew_facts(self, changed: dict[str, Any]) -> None:
+        """Put these in the place of those that the run had so far."""
+        known = self.facts()
+        if known | changed != known:
+            write_json(self.facts_file, known | changed)
 
     def watermark(self, checkpoint: str) -> str:
         """What must be said wherever results of `checkpoint` are shown; mostly nothing."""

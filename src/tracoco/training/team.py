@@ -89,7 +89,7 @@ def choose_device(name: str) -> torch.device:
     """`auto`, `cpu`, `cuda`, `cuda:N` or `mps`; `auto` takes the best that is there."""
     if name == "auto":
         if torch.cuda.is_available():
-            return _tuned(torch.device("cuda"))
+            return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -102,14 +102,16 @@ def choose_device(name: str) -> torch.device:
     }
     if not present.get(device.type, False):
         raise UserError(f"--device '{name}' is not on this machine; use auto or cpu")
-    return _tuned(device)
+    return device
 
 
-def _tuned(device: torch.device) -> torch.device:
-    """Let a GPU be fast; that a resumed run is bitwise the same is promised for CPUs alone."""
+def let_train_fast(device: torch.device) -> None:
+    """Let a GPU be fast in all of this process.
+
+    That a resumed run is bitwise the same is promised for CPUs alone.
+    """
     if device.type == "cuda":
         # All crops have one size, so that the convolutions that win on the first are worth a try.
         torch.backends.cudnn.benchmark = True
         # Convolutions round to TF32 by torch's default; matrix products may as well.
         torch.set_float32_matmul_precision("high")
-    return device

@@ -1,0 +1,114 @@
+"""Workers are processes that never outlive the command that started them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tracoco.benchmark import crew
+from tracoco.benchmark.crew import run_crew
+from tracoco.errors import Stopped
+
+Process = subprocess.Popen[bytes]
+WAITING = "import time; time.sleep(60)"
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes that were started; what a worker is to do stands in place of the arguments."""
+    processes = []
+
+    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001
+        with log.open("wb") as file:
+            command = [sys.executable, "-c", *arguments]
+            processes.append(subprocess.Popen(command, stdout=file, stderr=file))
+        return processes[-1]
+
+    monkeypatch.setattr(crew, "_start", start)
+    monkeypatch.setattr(crew, "LOOK_SECONDS", 0.05)
+    return processes
+
+
+def test_workers_end_when_nobody_can_be_shown_how_far_they_are(
+    tmp_path: Path, started: list[Process]
+) -> None:
+    def look() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_crew([WAITING], [tmp_path / "0.log", tmp_path / "1.log"], look)
+    assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
+
+
+def test_the_first_worker_ends_when_the_second_does_not_start(
+    tmp_path: Path, started: list[Process]
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        run_crew([WAITING], [tmp_path / "0.log", tmp_path / "nowhere" / "1.log"], nothing)
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
+
+
+def test_a_signal_while_workers_start_stops_them(
+    tmp_path: Path, started: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start: Callable[[Sequence[str], int, Path], Process] = crew._start
+
+    def interrupted(arguments: Sequence[str], jobs: int, log: Path) -> Process:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return start(arguments, jobs, log)
+
+    # Without this, a signal that nobody notes would end the tests.
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(crew, "_start", interrupted)
+        with pytest.raises(Stopped, match="goes on from here"):
+            run_crew([WAITING], [tmp_path / "0.log"], nothing)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "print('run 1'); print('tracoco benchmark: 2 problems:\\n  a: x\\n  b: y'); exit(2)",
+            ["2 problems:\n  a: x\n  b: y (all it said: LOG)"],
+        ),
+        ("print('run 1'); 1 / 0", ["a worker failed: ZeroDivisionError: division by zero (all"]),
+        ("exit(1)", ["a worker failed: it said nothing (all it said: LOG)"]),
+        ("print('tracoco benchmark: fine')", []),
+    ],
+)
+@pytest.mark.usefixtures("started")
+def test_the_last_words_of_a_worker_that_failed_are_told(
+    tmp_path: Path, code: str, said: list[str]
+) -> None:
+    log = tmp_path / "0.log"
+    told = run_crew([code], [log], nothing)
+    assert len(told) == len(said)
+    for text, start in zip(told, said, strict=True):
+        assert text.startswith(start.replace("LOG", str(log)))
+
+
+@pytest.mark.parametrize(("users", "threads"), [(None, "3"), ("5", "5")])
+def test_workers_share_the_cores_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: str | None, threads: str
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if users:
+        monkeypatch.setenv("OMP_NUM_THREADS", users)
+    monkeypatch.setattr(crew, "available_cores", lambda: 7)
+    given: dict[str, str] = {}
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: given.update(env))
+    crew._start([], 2, tmp_path / "logs" / "0.log")
+    assert (given["OMP_NUM_THREADS"], given["OMP_WAIT_POLICY"]) == (threads, "passive")

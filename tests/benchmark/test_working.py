@@ -1,0 +1,48 @@
+"""A worker does all runs that can be done, whatever becomes of one of them."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from small_grid import BROKEN, RESULT, SOUND, Untrained, untrained
+
+from tracoco.benchmark.kept import Results
+from tracoco.benchmark.locks import in_hand
+from tracoco.benchmark.working import work
+from tracoco.errors import Stopped, UserError
+
+
+def test_a_run_that_fails_does_not_keep_the_next_from_being_done(tmp_path: Path) -> None:
+    runner, results = untrained(tmp_path), Results(tmp_path / "results")
+    with pytest.raises(UserError) as caught:
+        work([BROKEN, SOUND], {"balls": runner}, results)
+    assert str(caught.value) == "balls-broken-2-labels-seed0: the loss is not finite"
+    assert results.find(SOUND, runner.folder(SOUND.spec, 0)) == RESULT
+    assert results.find(BROKEN, runner.folder(BROKEN.spec, 0)) is None
+
+
+def test_a_stop_ends_the_work_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Untrained, "failure", Stopped("stopped", signal.SIGTERM))
+    with pytest.raises(Stopped):
+        work([BROKEN, SOUND], {"balls": untrained(tmp_path)}, Results(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_of_another_worker_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner, results = untrained(tmp_path), Results(tmp_path / "results")
+    with in_hand(runner.folder(BROKEN.spec, 0)):
+        work([BROKEN, SOUND], {"balls": runner}, results)
+    assert "1 runs are in the hands of other workers" in capsys.readouterr().err
+    assert results.path(SOUND).exists()
+
+
+def test_a_result_of_other_settings_is_none(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.keep(SOUND, Path("supervised-0123-seed0"), RESULT)
+    assert results.find(SOUND, Path("elsewhere/supervised-0123-seed0")) == RESULT
+    assert results.find(SOUND, Path("supervised-4567-seed0")) is None
+    results.path(SOUND).write_text('{"row": "sound", "run": "supervised-0123-seed0"}')
+    with pytest.raises(UserError, match="another version"):
+        results.find(SOUND, Path("supervised-0123-seed0"))

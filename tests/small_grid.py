@@ -1,0 +1,56 @@
+"""A grid of two runs, and a result, without any training."""
+
+from pathlib import Path
+
+from tracoco.benchmark.grid import GridRun
+from tracoco.benchmark.result import RunResult
+from tracoco.benchmark.run_spec import RunSpec
+from tracoco.benchmark.runner import Runner, Scoring
+from tracoco.errors import UserError
+from tracoco.project.folder import Project
+
+BROKEN = GridRun("balls", "broken", 2, 0, RunSpec(None, ("method.name=cps", "training.steps=7")))
+SOUND = GridRun("balls", "sound", 2, 0, RunSpec(None, ("method.name=supervised",)))
+
+RESULT = RunResult(
+    dataset="balls",
+    method="supervised",
+    labelled=2,
+    unlabelled=0,
+    seed=0,
+    steps=7,
+    checkpoint="last",
+    cases=2,
+    dice=80.0,
+    jaccard=70.0,
+    asd=1.0,
+    hd95=2.0,
+    missed=0,
+    units="mm",
+    empty="missed",
+    cct=False,
+    watermark="",
+    case_dice={"a": 75.0, "b": 85.0},
+    seconds=14.0,
+    seconds_a_step=2.0,
+    seconds_a_case=1.0,
+    versions={},
+)
+
+
+class Untrained(Runner):
+    """Has the result of every run at once, but for those of cps, which fail."""
+
+    failure: UserError = UserError("the loss is not finite")
+
+    def folder(self, spec: RunSpec, seed: int) -> Path:
+        return spec.folder(self.root, seed)
+
+    def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:  # noqa: ARG002
+        if spec == BROKEN.spec:
+            raise self.failure
+        return RESULT
+
+
+def untrained(root: Path) -> Untrained:
+    return Untrained(Project(root), "balls", root / "benchmark")
