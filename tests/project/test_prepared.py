@@ -60,7 +60,7 @@ def test_structures_in_the_margin_are_lost_and_counted(case: Case, plan: Plan, s
     image = np.zeros((6, 6, 6), dtype=np.float32)
     image[:, 2:, :4] = np.random.default_rng(0).uniform(1, 2, (6, 4, 4))
     save(case.images[0], image)
-    plan = plan.model_copy(update={"spacing_mm": (1, 1, 1)})
+    plan = plan.model_copy(update={"spacing_mm": (1, 1, 1), "crop_to_content": True})
     prepared = prepare_case(case, plan)
     assert prepared.box == Box((0, 2, 0), (6, 4, 4))
     assert (prepared.shape, prepared.scan_shape) == ((6, 4, 4), (6, 6, 6))
