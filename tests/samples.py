@@ -6,6 +6,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from tracoco.config import MethodChoice
 from tracoco.data.batches import Batch, Crops
@@ -83,6 +84,19 @@ def make_batch(
         labels=torch.randint(classes, (labelled, *size), generator=random),
         cases=tuple(f"case{index}" for index in range(count)),
     )
+
+
+class StandIn(Method):
+    """A method that is never trained: a test says what it answers."""
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        raise AssertionError(f"step {step} on {batch.cases}: a stand-in is not trained")
+
+    def inference_network(self) -> nn.Module:
+        return nn.Identity()
+
+    def trained_networks(self) -> list[nn.Module]:
+        return []
 
 
 def make_method(

@@ -46,7 +46,7 @@ class Untrained(Runner):
     def folder(self, spec: RunSpec, seed: int) -> Path:
         return spec.folder(self.root, seed)
 
-    def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:  # noqa: ARG002
+    def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:  # noqa: ARG002 - as Runner has it
         if spec == BROKEN.spec:
             raise self.failure
         return RESULT

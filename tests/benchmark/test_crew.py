@@ -26,7 +26,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     """The processes that were started; what a worker is to do stands in place of the arguments."""
     processes = []
 
-    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001
+    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001 - as crew calls it
         with log.open("wb") as file:
             command = [sys.executable, "-c", *arguments]
             processes.append(subprocess.Popen(command, stdout=file, stderr=file))

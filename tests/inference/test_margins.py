@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from samples import StandIn
+from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.data.batches import Batch
 from tracoco.geometry import Box
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.scan_maps import MAPS
-from tracoco.methods.method import Method
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
 from tracoco.project.prepared import prepare_case
@@ -28,17 +27,8 @@ BRIGHT = (slice(8, 13), slice(4, 9), slice(5, 9))
 ORIENTATIONS = ["RAS", "LPS", "SRA", "AIL", "PSR"]
 
 
-class Bright(Method):
+class Bright(StandIn):
     """Two networks that mark bright voxels; the second is less sure."""
-
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    def inference_network(self) -> nn.Module:
-        return nn.Identity()
-
-    def trained_networks(self) -> list[nn.Module]:
-        return []
 
     def predict(self, crops: Tensor) -> Tensor:
         return _marked(crops, 8)

@@ -6,28 +6,18 @@ import nibabel as nib
 import numpy as np
 import pytest
 import torch
+from samples import StandIn
 from shared_data import shared_data
-from torch import Tensor, nn
+from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.data.batches import Batch
 from tracoco.inference.predictor import Predictor
-from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.scans.reader import scan_stem, scans_in
 
 
-class Bright(Method):
+class Bright(StandIn):
     """A network that marks bright voxels."""
-
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    def inference_network(self) -> nn.Module:
-        return nn.Identity()
-
-    def trained_networks(self) -> list[nn.Module]:
-        return []
 
     def predict(self, crops: Tensor) -> Tensor:
         bright = (8 * (crops - 0.5)).sigmoid()

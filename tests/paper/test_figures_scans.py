@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from samples import StandIn
+from torch import Tensor
 
-from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Box
 from tracoco.inference.predictor import Predictor
-from tracoco.methods.method import Method
 from tracoco.paper.contents import answer
 from tracoco.paper.figures import confidence as figures_confidence
 from tracoco.paper.figures.confidence import confidence, confidence_counts, sure_shares
@@ -43,17 +42,8 @@ def test_voxels_are_counted_by_kind_and_probability_over_all_scans() -> None:
     assert sure_shares(background, np.zeros(50, np.int64))[0] is None
 
 
-class Brightness(Method):
+class Brightness(StandIn):
     """Gives a voxel the foreground probability of its intensity."""
-
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    def inference_network(self) -> nn.Module:
-        return nn.Identity()
-
-    def trained_networks(self) -> list[nn.Module]:
-        return []
 
     def predict(self, crops: Tensor) -> Tensor:
         return torch.cat([1 - crops, crops], dim=1)
