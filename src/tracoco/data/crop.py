@@ -54,10 +54,8 @@ class Crop:
 
     def mark(self, into: NDArray[np.bool_]) -> None:
         """Say of each voxel whether it lies in the volume."""
-        covered = self.box.intersect(whole(self.image.shape[1:]))
-        into[...] = covered == self.box
-        if self.looked_at and covered != self.box:
-            self.orientation.undo(into)[covered.seen_from(self.box.start).slices] = True
+        if self.looked_at:
+            mark_inside(self.box, self.image.shape[1:], self.orientation.undo(into))
 
 
 def read_changed(
@@ -102,6 +100,14 @@ def last_axes(box: Box) -> Any:
 
 def inside_volume(box: Box, shape: Index) -> NDArray[np.bool_]:
     """Which voxels of a box lie in the volume and are not padding."""
-    inside = np.zeros(box.size, dtype=np.bool_)
-    inside[box.intersect(whole(shape)).seen_from(box.start).slices] = True
+    inside = np.empty(box.size, dtype=np.bool_)
+    mark_inside(box, shape, inside)
     return inside
+
+
+def mark_inside(box: Box, shape: Index, into: NDArray[np.bool_]) -> None:
+    """Write which voxels of a box lie in the volume; mostly all of them do."""
+    covered = box.intersect(whole(shape))
+    into[...] = covered == box
+    if covered != box:
+        into[covered.seen_from(box.start).slices] = True
