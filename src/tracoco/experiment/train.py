@@ -1,6 +1,7 @@
 """One training, from the first step or from where it was stopped."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -59,22 +60,31 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             trainer.resume()
             if team.leads:
                 folder.renew_facts({"computed": asdict(arrangement)})
-        steps = experiment.config.training.steps
         journal = None
         if team.leads:
-            title = experiment.config.method.name
-            display = stack.enter_context(shown_progress(title, trainer.step, steps, console))
-            share = experiment.labelled_share
-            for line in (experiment.announcement(team), *arrangement.notes):
-                display.say(line)
-            journal = stack.enter_context(Journal(out, trainer.step, share, display))
-        workers, pinned = experiment.config.data.workers, team.device.type == "cuda"
+            journal = stack.enter_context(opened_journal(experiment, trainer, console))
+        steps, workers = experiment.config.training.steps, experiment.config.data.workers
+        pinned = team.device.type == "cuda"
         return trainer.fit(
             batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
             journal,
             stop,
             experiment.validation(team),
         )
+
+
+@contextmanager
+def opened_journal(
+    experiment: Experiment, trainer: Trainer, console: Console | None
+) -> Iterator[Journal]:
+    """Log and display of a run, in which it has been said what is about to be done."""
+    title, steps = experiment.config.method.name, experiment.config.training.steps
+    with shown_progress(title, trainer.step, steps, console) as display:
+        for line in (experiment.announcement(trainer.team), *trainer.arrangement.notes):
+            display.say(line)
+        share = experiment.labelled_share
+        with Journal(trainer.folder, trainer.step, share, display) as journal:
+            yield journal
 
 
 def open_folder(

@@ -14,6 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tracoco.methods.method import Method, evaluating
+from tracoco.networks.layers import CHANNELS_LAST
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
@@ -26,7 +27,6 @@ BATCH_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d)
 IDLE = (nn.Identity, nn.Dropout, nn.Dropout2d, nn.Dropout3d)
 """Layers that do nothing at test time."""
 NORMS = (_NormBase, nn.GroupNorm, nn.LayerNorm)
-CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 @contextmanager

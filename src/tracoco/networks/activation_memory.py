@@ -2,18 +2,18 @@
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from tracoco.networks.dry_run import Module, without_values
+
 aten = torch.ops.aten
 CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
-Module = TypeVar("Module", bound=nn.Module)
 
 
 class PeakMemory(TorchDispatchMode):
@@ -35,12 +35,7 @@ class PeakMemory(TorchDispatchMode):
 
     def without_values(self, module: Module) -> Module:
         """A copy whose weights have no values and are not counted; to be made before entering."""
-        # What stands in `memo` is taken for copied already, wherever the module refers to it.
-        memo: dict[int, Any] = {id(each): self._fake.from_tensor(each) for each in module.buffers()}
-        for weight in module.parameters():
-            copy = nn.Parameter(self._fake.from_tensor(weight.detach()), weight.requires_grad)
-            memo[id(weight)] = copy
-        copied = deepcopy(module, memo)
+        copied = without_values(module, self._fake.from_tensor)
         for tensor in (*copied.parameters(), *copied.buffers()):
             self._hold(tensor, 0)
         return copied

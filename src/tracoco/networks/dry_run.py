@@ -1,22 +1,33 @@
 """A forward pass that computes shapes and no values, to learn of a network what it does not say."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
-def without_values(network: nn.Module) -> nn.Module:
-    """A copy on torch's meta device, where tensors have shapes and take no time and no memory."""
-    # What stands in `memo` is taken for copied already, wherever the network refers to it.
-    memo: dict[int, Any] = {id(buffer): buffer.to("meta") for buffer in network.buffers()}
-    memo |= {id(weight): nn.Parameter(weight.to("meta")) for weight in network.parameters()}
-    return deepcopy(network, memo)
+def without_values(module: Module, emptied: Callable[[Tensor], Tensor] | None = None) -> Module:
+    """A copy whose tensors have shapes and take no time and no memory.
+
+    They are on torch's meta device, or whatever `emptied` makes of them.
+    """
+    emptied = emptied or _on_meta
+    # What stands in `memo` is taken for copied already, wherever the module refers to it.
+    memo: dict[int, Any] = {id(buffer): emptied(buffer) for buffer in module.buffers()}
+    for weight in module.parameters():
+        memo[id(weight)] = nn.Parameter(emptied(weight.detach()), weight.requires_grad)
+    return deepcopy(module, memo)
 
 
 def dry_run(network: nn.Module, shape: Sequence[int]) -> Any:
     """What a network gives for crops [B, C, ...] of this shape; the network stays as it is."""
     with torch.no_grad():
         return without_values(network)(torch.empty(*shape, device="meta"))
+
+
+def _on_meta(tensor: Tensor) -> Tensor:
+    return tensor.to("meta")

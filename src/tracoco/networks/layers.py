@@ -10,6 +10,8 @@ Up = Literal["transpose", "linear", "nearest"]
 
 CONVOLUTION: dict[int, Callable[..., nn.Module]] = {2: nn.Conv2d, 3: nn.Conv3d}
 TRANSPOSED: dict[int, Callable[..., nn.Module]] = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""The layout with channels last, by number of axes of maps and of kernels."""
 
 
 def interpolate(up: Up, dimensions: int, *, align_corners: bool = False) -> nn.Module:

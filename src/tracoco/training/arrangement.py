@@ -10,12 +10,11 @@ from tracoco.config import TrainingConfig
 from tracoco.errors import first_line
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.from_monai import FAULTS
+from tracoco.networks.layers import CHANNELS_LAST
 from tracoco.networks.recomputed import Recomputed
 from tracoco.networks.stages import Stages
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
-"""By number of axes of a convolution's weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,8 @@ def checkpoint_levels(network: nn.Module) -> None:
 def store_weights(module: nn.Module, *, channels_last: bool) -> None:
     """Store the weights of convolutions in a format; the maps that they make follow them."""
     for weight in module.parameters():
-        if weight.dim() in FORMATS:
-            order = FORMATS[weight.dim()] if channels_last else torch.contiguous_format
+        if weight.dim() in CHANNELS_LAST:
+            order = CHANNELS_LAST[weight.dim()] if channels_last else torch.contiguous_format
             weight.data = weight.data.contiguous(memory_format=order)
 
 
