@@ -36,7 +36,8 @@ def test_labelled_crops_come_first_and_only_they_have_labels(project: Project) -
     assert batch.first.values.shape == (4, 1, 16, 12, 8)
     assert batch.first.values.dtype == torch.float32
     assert batch.labels.shape == (2, 16, 12, 8)
-    assert batch.labels.dtype == torch.int64
+    assert batch.labels.dtype == torch.uint8
+    assert batch.to(torch.device("cpu")).labels.dtype == torch.int64
 
 
 @pytest.mark.parametrize("workers", [0, 2])

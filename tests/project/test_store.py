@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
+from tracoco.project.case_files import array_file
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
@@ -47,13 +48,22 @@ def test_arrays_are_those_of_the_scans(store: Store, project: Project, data: Pat
     assert len(case.foreground()) == case.class_voxels[1]
 
 
-def test_arrays_are_mapped_anew_and_cannot_be_changed(store: Store) -> None:
+def test_arrays_are_mapped_once_and_cannot_be_changed(store: Store) -> None:
     case = store.case("a")
-    first, second = case.image(), case.image()
+    first = case.image()
     assert isinstance(first, np.memmap)
-    assert first is not second
+    assert case.image() is first
     with pytest.raises(ValueError, match="read-only"):
         first[0, 0, 0, 0] = 1
+
+
+def test_an_array_that_was_replaced_is_mapped_anew(store: Store, tmp_path: Path) -> None:
+    case = store.case("a")
+    before, file = case.image(), array_file(store.root, "a", "image")
+    np.save(tmp_path / "other.npy", np.full_like(before, 0.5))
+    (tmp_path / "other.npy").replace(file)
+    assert (case.image() == 0.5).all()
+    assert not (before == 0.5).all()
 
 
 def test_an_unlabelled_case_has_no_label(store: Store) -> None:

@@ -88,7 +88,7 @@ def brighten(
 ) -> NDArray[np.float32]:
     """Multiply intensities that lie in [0, 1], and keep them there."""
     bright: NDArray[np.float32] = np.multiply(values, np.float32(factor), out=into)
-    return bright.clip(0, 1, out=bright)
+    return bright if factor <= 1 else bright.clip(0, 1, out=bright)
 
 
 def spread(

@@ -42,6 +42,7 @@ class Batch:
     second: Crops
     """Without voxels where the method looks at first crops alone."""
     labels: Tensor
+    """Bytes while they are on their way; an eighth of what the losses' integers would be."""
     cases: tuple[str, ...]
 
     @property
@@ -64,8 +65,8 @@ class Batch:
         return float((np.abs(shift) / size).mean())
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        labels = _move(self.labels, device)
+        """The same batch on another device, with labels as losses want them."""
+        labels = _move(self.labels, device).long()
         return Batch(self.first.to(device), self.second.to(device), labels, self.cases)
 
     def pin_memory(self) -> "Batch":
@@ -120,22 +121,32 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
 
     def stack(crops: Sequence[Crop]) -> Crops:
         values = torch.empty(len(crops), *crops[0].shape)
-        inside = torch.empty(len(crops), *crops[0].shape[1:], dtype=torch.bool)
-        for crop, voxels, marks in zip(crops, values.numpy(), inside.numpy(), strict=True):
+        for crop, voxels in zip(crops, values.numpy(), strict=True):
             crop.read(voxels)
-            crop.mark(marks)
+        inside = stack_inside(crops)
         start = tuple(crop.start for crop in crops)
         if flat:
             return Crops(values.squeeze(2), inside.squeeze(1), tuple(s[1:] for s in start))
         return Crops(values, inside, start)
 
-    label = torch.from_numpy(np.stack(labels)).long()
+    label = torch.from_numpy(np.stack(labels))
     return Batch(
         stack([pair.first for pair in pairs]),
         stack([pair.second for pair in pairs]),
         label.squeeze(1) if flat else label,
         tuple(pair.case for pair in pairs),
     )
+
+
+def stack_inside(crops: Sequence[Crop]) -> Tensor:
+    """Where crops are not padding, [B, ...]; one mark stands for all where none is padded."""
+    shape = (len(crops), *crops[0].shape[1:])
+    if not any(crop.padded for crop in crops):
+        return torch.ones((), dtype=torch.bool).expand(shape)
+    inside = torch.empty(shape, dtype=torch.bool)
+    for crop, marks in zip(crops, inside.numpy(), strict=True):
+        crop.mark(marks)
+    return inside
 
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:

@@ -34,6 +34,11 @@ class Crop:
         return (len(self.image), *size[:-1], size[-1] if self.looked_at else 0)
 
     @property
+    def padded(self) -> bool:
+        """Whether it reaches beyond the volume."""
+        return self.box.intersect(whole(self.image.shape[1:])) != self.box
+
+    @property
     def values(self) -> NDArray[np.float32]:
         """Its voxels."""
         values = np.empty(self.shape, dtype=np.float32)

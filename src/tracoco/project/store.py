@@ -1,6 +1,7 @@
 """Prepared cases as memory-mapped arrays: a crop reads only the box that it needs."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tracoco.scans.scan import Shape, Spacing
 
 @dataclass(frozen=True, slots=True)
 class StoredCase:
-    """A prepared case. Arrays are mapped anew at each call: the page cache is the cache."""
+    """A prepared case. Its arrays are mapped from their files: the page cache is the cache."""
 
     id: str
     root: Path
@@ -44,11 +45,22 @@ class StoredCase:
     def _open(self, part: str) -> NDArray[Any]:
         if part != "image" and self.class_voxels is None:
             raise ValueError(f"case '{self.id}' is unlabelled: it has no {part}")
+        file = array_file(self.root, self.id, part)
         try:
-            array: NDArray[Any] = np.load(array_file(self.root, self.id, part), mmap_mode="r")
+            facts = file.stat()
+            return _mapped(file, facts.st_ino, facts.st_mtime_ns)
         except (OSError, ValueError, EOFError) as error:
             raise _missing(self.root, self.id) from error
-        return array
+
+
+@lru_cache(maxsize=256)
+def _mapped(file: Path, inode: int, changed_ns: int) -> NDArray[Any]:  # noqa: ARG001 - of the key
+    """Map a file, or find it mapped: its pages are then at hand without a fault for each.
+
+    A file that was replaced is another one, whatever it is called.
+    """
+    array: NDArray[Any] = np.load(file, mmap_mode="r")
+    return array
 
 
 @dataclass(frozen=True, slots=True)
