@@ -1,13 +1,17 @@
 """Surfaces and the distances between them, by hand."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from scipy import ndimage
 
-from tracoco.evaluation.surface import Mask, surface, surface_distances
+import tracoco.evaluation.surface as module
+from tracoco.evaluation.surface import Mask, _by_map, _by_tree, surface, surface_distances
 
 MASKS = arrays(bool, st.sampled_from([(5, 6), (1, 7), (4, 3, 5), (3, 1, 4)]))
 
@@ -106,3 +110,36 @@ def test_shapes_and_spacings_must_fit() -> None:
         surface_distances(np.ones((3, 3), bool), np.ones((3, 4), bool), (1.0, 1.0))
     with pytest.raises(ValueError, match="2 axes with 3 spacings"):
         surface_distances(np.ones((3, 3), bool), np.ones((3, 3), bool), (1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (12, 20, 9)])
+@pytest.mark.parametrize("share", [0.002, 0.3])
+def test_tree_and_map_find_the_same_distances(shape: tuple[int, ...], share: float) -> None:
+    random = np.random.default_rng(0)
+    here, there = random.random((2, *shape)) < share
+    here.flat[0] = there.flat[-1] = True
+    spacing = (3.0, 0.5, 1.7)[: len(shape)]
+    by_tree, by_map = (way(here, there, spacing) for way in (_by_tree, _by_map))
+    assert len(by_tree) == here.sum()
+    np.testing.assert_allclose(by_tree, by_map, rtol=1e-6)
+
+
+@pytest.mark.parametrize("way", [_by_tree, _by_map])
+def test_both_ways_know_the_spacing_of_each_axis(
+    way: Callable[[Mask, Mask, Sequence[float]], NDArray[np.float64]],
+) -> None:
+    here, there = voxels((9, 9, 30), (2, 2, 2)), voxels((9, 9, 30), (3, 4, 26), (8, 8, 0))
+    assert way(here, there, (3.0, 2.0, 0.5)).tolist() == [13.0]
+
+
+def test_smooth_organs_are_searched_and_scattered_voxels_mapped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    for name in ("_by_tree", "_by_map"):
+        monkeypatch.setattr(module, name, lambda *_, name=name: asked.append(name))
+    far = voxels((30, 30, 30), (0, 0, 0), (29, 29, 29))
+    surface_distances(far, far, (1.0, 1.0, 1.0))
+    noise = np.random.default_rng(0).random((2, 30, 30, 30)) < 0.3
+    surface_distances(noise[0], noise[1], (1.0, 1.0, 1.0))
+    assert asked == ["_by_tree"] * 2 + ["_by_map"] * 2
