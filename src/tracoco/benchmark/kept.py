@@ -29,6 +29,11 @@ class Results:
 
         A folder's name changes with every setting and every scan, so a result of others is none.
         """
+        kept = self.read(run)
+        return kept[1] if kept and kept[0] == folder.name else None
+
+    def read(self, run: GridRun) -> tuple[str, RunResult] | None:
+        """The name of the folder that a result is of, and the result; None if there is none."""
         path = self.path(run)
         if not path.exists():
             return None
@@ -36,7 +41,6 @@ class Results:
         try:
             del values["row"]
             name = values.pop("run")
-            result = RunResult(**values)
+            return name, RunResult(**values)
         except (KeyError, TypeError) as error:
             raise UserError(f"{path} is of another version; delete it and run again") from error
-        return result if name == folder.name else None

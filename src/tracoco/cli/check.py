@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracoco.cli.app import AsJson, app
-from tracoco.console import counted, print_json, print_table, progress_console
+from tracoco.console import counted, print_json, print_table, progress_console, say
 from tracoco.report.wording import count
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def _training_needs(plan: "Plan") -> dict[str, Any]:
     from tracoco.experiment.step_memory import step_memory
 
     config = Config()
+    say("counting what a training step takes, about ten seconds")
     memory = step_memory(config, plan)
     return {
         "training_memory_bytes": memory.kept if memory else None,

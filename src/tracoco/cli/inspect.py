@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tracoco.cli.app import AsJson, ProjectFolder, app
-from tracoco.console import print_json, print_table
+from tracoco.console import print_json, print_table, say
 
 if TYPE_CHECKING:
     from tracoco.project.folder import Project
@@ -111,6 +111,7 @@ def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
 
     config = load_config(preset)
     row = {"name": "memory of a step", "value": "none", "why": "", "numbers": ""}
+    say("counting what a training step takes, about ten seconds")
     try:
         config = resolved(config, values)
         found = step_memory(config, values)

@@ -15,7 +15,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 def most_likely(scores: Tensor) -> Tensor:
     """Index of the largest of the classes [B, C, ...], the first of equal ones: [B, ...].
 
-    The same as `argmax`, which takes torch ten times as long on a CPU.
+    The same as `argmax`, which takes torch several times as long on a CPU.
     """
     return scores.max(dim=1).indices
 
