@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint mutants bench clean
+.PHONY: demo test test-slow lint mutants bench real real-page clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -33,6 +33,18 @@ bench: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.page
+
+# DATA: the folder of public scans; OUT: a folder for the projects. Takes hours; goes on if killed.
+real: .venv/installed
+	$(BIN)/python -m benchmarks.real.projects $(DATA) $(OUT)
+	for grid in hippocampus la acdc brats19 btcv-pancreas; do \
+	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$grid=$(OUT)/$$grid \
+	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
+	done
+	$(BIN)/python -m benchmarks.real.page
+
+real-page: .venv/installed
+	$(BIN)/python -m benchmarks.real.page
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -54,7 +54,7 @@ def rows(_work: Path) -> list[Row]:
 
 def _fewer_windows(cover: Cover, bound: float) -> Row:
     """The paper's strides are timed once: they are many windows, and ours have warmed all up."""
-    method = untrained("light-unet", 4, cover.window)
+    method = untrained("light-unet", 8, cover.window)
     image, _ = _drawn(cover, seed=100)
     (ours,) = best_of(2, partial(_labels, method, image, cover, InferenceConfig()))
     papers = seconds(partial(_labels, method, image, cover, _papers(cover)))

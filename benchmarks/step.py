@@ -44,7 +44,7 @@ class Setting:
         return f"{self.title}, crops of {' x '.join(map(str, self.crop))}"
 
 
-VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=2, most=0.05)
+VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=3, most=0.05)
 LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=15, most=0.15)
 
 
@@ -57,12 +57,18 @@ class Subject:
     journal: Journal
 
     @classmethod
-    def of(cls, setting: Setting, folder: Path) -> "Subject":
-        """Everything as a run would have it, but for the files that crops come from."""
+    def of(cls, setting: Setting, folder: Path, *, thin: bool = False) -> "Subject":
+        """Everything as a run would have it, but for the files that crops come from.
+
+        With thin networks a step is what it is around its networks: they are one small
+        convolution each.
+        """
         settings = [f"network.name={setting.network}", f"data.crop={list(setting.crop)}"]
         settings += [f"optimizer.lr={RATE}", "training.steps=100000", "training.save_every=100000"]
         config = load_config(None, settings)
         method = run_method(config, plain_plan(setting.crop))
+        if thin:
+            method.networks = nn.ModuleList([nn.Conv3d(1, 2, 1), nn.Conv3d(1, 2, 1)])
         folder.mkdir(parents=True)
         team = Team(0, 1, torch.device("cpu"))
         trainer = Trainer(method, config, folder, team, identity={"run": "benchmark"})
@@ -93,48 +99,34 @@ class Subject:
 
 def rows(work: Path) -> list[Row]:
     """Speed and memory against the release, then what is not networks, of a heavy and a light."""
+    heavy, light = (Subject.of(each, work / each.network) for each in (VNET, LIGHT))
+    against, whole = released_row(heavy)
     return [
-        *vnet_rows(Subject.of(VNET, work / "vnet")),
+        against,
+        overhead_row(VNET, heavy, whole, work),
         memory_row(work),
-        light_row(Subject.of(LIGHT, work / "light")),
+        overhead_row(LIGHT, light, best_of(LIGHT.rounds, light.step)[0], work),
     ]
 
 
-def vnet_rows(subject: Subject) -> list[Row]:
-    """Our step against the release's, and against its own passes; all in turns, since it is long.
+def released_row(subject: Subject) -> tuple[Row, float]:
+    """Our step against the release's, each with its own losses and optimizers; and our seconds.
 
     Crops are counted in the calls that warm everything up.
     """
-    released, update = subject.released(), subject.trainer.optimizer.step
+    released = subject.released()
     ours, theirs = (count_crops(subject.networks, step) for step in (subject.step, released))
     check_close("crops of the released step, with gradient and without", theirs, (24, 8), 0)
-    kernels = kernel_share(subject.bare)
-    # The optimizer comes right behind a step, whose gradients it can go along once more.
-    times = best_of(VNET.rounds, subject.step, update, released, subject.bare, warm=True)
-    against = released_row((times[0], times[2]), ours, theirs)
-    return [against, overhead_row(VNET, (times[0], times[3], times[1]), kernels)]
-
-
-def light_row(subject: Subject) -> Row:
-    """What of a light step is not networks."""
-    update = subject.trainer.optimizer.step
-    subject.step()
-    whole, updating, bare = best_of(LIGHT.rounds, subject.step, update, subject.bare)
-    return overhead_row(LIGHT, (whole, bare, updating), kernel_share(subject.bare))
-
-
-def released_row(
-    seconds: tuple[float, float], ours: tuple[int, int], theirs: tuple[int, int]
-) -> Row:
-    """Each step with its own losses and its own optimizers."""
-    return faster(
+    seconds = best_of(VNET.rounds, subject.step, released, warm=True)
+    row = faster(
         f"a TraCoCo step, {VNET}, 2 + 2 pairs",
         "the released step, same networks and crops",
-        seconds,
+        (seconds[0], seconds[1]),
         1.2,
         f"Through the networks go {ours[0]} crops with gradient and {ours[1]} without; in the "
         f"release {theirs[0]} and {theirs[1]}.",
     )
+    return row, seconds[0]
 
 
 def memory_row(work: Path) -> Row:
@@ -163,29 +155,36 @@ def peak_of_step(folder: Path, *, released: bool) -> float:
     return peak.mb
 
 
-def overhead_row(setting: Setting, seconds: tuple[float, float, float], share: float) -> Row:
+def overhead_row(setting: Setting, subject: Subject, whole: float, work: Path) -> Row:
     """What a step does besides the networks' forward and backward passes.
+
+    It is timed around networks that do next to nothing: a difference of two long steps would be
+    lost in what such times wander by.
 
     Args:
         setting: what was trained.
-        seconds: of the whole step, of its bare passes, and of the optimizer.
-        share: of the bare passes that is convolutions and matrix products.
+        subject: the same, which has just taken a step.
+        whole: seconds of that step.
+        work: a folder for files that nobody keeps.
     """
-    whole, bare, update = seconds
-    kernels = bare * share
-    other = {
-        "convolutions and matrix products": kernels,
-        "other layers of the networks": bare - kernels,
+    thin = Subject.of(setting, work / f"{setting.network}-thin", thin=True)
+    step, passes = best_of(15, thin.step, thin.bare)
+    (update,) = best_of(5, subject.trainer.optimizer.step)
+    around, kernels = step - passes, kernel_share(subject.bare)
+    inside = whole - around - update
+    shares = {
+        "convolutions and matrix products": kernels * inside,
+        "other layers of the networks": (1 - kernels) * inside,
         "optimizer": update,
-        "losses, CutMix, noise, health, logging": whole - bare - update,
+        "losses, CutMix, noise, health, logging": around,
     }
-    shares = ", ".join(f"{name} {100 * value / whole:.1f} %" for name, value in other.items())
+    told = ", ".join(f"{name} {100 * value / whole:.1f} %" for name, value in shares.items())
     return part(
         f"all but the networks' passes in a TraCoCo step, {setting}",
         "the whole step",
-        (whole - bare, whole),
+        (around + update, whole),
         "s",
         setting.most,
-        f"The passes are the same crops in the same groups, backward from the sum of the logits; "
-        f"the optimizer counts as something else. The step's time: {shares}.",
+        "Timed around networks of one small convolution, less their own passes, and the optimizer "
+        f"of the true networks. The step's time: {told}.",
     )

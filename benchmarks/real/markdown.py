@@ -1,0 +1,36 @@
+"""Markdown in small pieces: tables whose cells cannot break out, settings, means and spreads."""
+
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tracoco.benchmark.result import Spread
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the cells are Markdown."""
+    lines = (head, ["---"] * len(head), *rows)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def plain(text: str) -> str:
+    """Text from a file as itself, also within a table."""
+    escaped = html.escape(" ".join(text.split()), quote=False)
+    for sign in r"\`*_|[]":
+        escaped = escaped.replace(sign, f"\\{sign}")
+    return escaped
+
+
+def settings(changes: Mapping[str, Any]) -> str:
+    """Settings as a command line takes them, each one as code."""
+    words = (f"{key}={json.dumps(value)}".replace("`", "'") for key, value in changes.items())
+    return ", ".join(f"`{word}`".replace("|", r"\|") for word in words)
+
+
+def spread(value: Spread | None, digits: int = 1) -> str:
+    """Mean and standard deviation, as far as they exist."""
+    if value is None:
+        return ""
+    mean = f"{value.mean:.{digits}f}"
+    return mean if value.sd is None else f"{mean} ± {value.sd:.{digits}f}"

@@ -1,0 +1,93 @@
+"""docs/benchmarks.md out of the results in `results/`: `python -m benchmarks.real.page`."""
+
+from pathlib import Path
+from textwrap import fill
+
+from benchmarks.real.markdown import plain
+from benchmarks.real.picture import picture
+from benchmarks.real.rows import GridResults, read_grids
+from benchmarks.real.tables import grid_section
+from benchmarks.real.trials import trials_section
+from tracoco.files import write_text
+
+ROOT = Path(__file__).parent
+"""The folder of the grids."""
+DOCS = ROOT.parents[1] / "docs"
+PAGE, PICTURE = DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
+
+HEAD = """# Benchmarks
+
+Do unlabelled scans help where there are few labels and no GPU? Public scans, cut down so that two
+CPU cores can learn from them; the same few labels for every row, but for an upper bound that has
+all of them; and the other scans of the training part without their labels, for the rows that can
+use them. This page is made from the files in `benchmarks/real/results` by `make real-page`.
+
+These are not the paper's numbers, and no published number is mixed in: networks, steps and
+scans are smaller, so compare rows of one table with each other and nothing else.
+
+- **Training.** All rows of a table have the same network and the same number of steps. TraCoCo and
+  CPS train two networks, so their steps cost more; the minutes say how much, on two CPU cores with
+  other runs beside them.
+- **Testing.** The last checkpoint of every run is tested, and the cases reported on select nothing:
+  neither checkpoints nor settings. Settings were chosen on 20 other scans of the hippocampus alone,
+  and carried over to all the other data sets.
+- **Figures.** Dice and Jaccard in percent, distances in the unit that stands above them: means over
+  structures, then over cases, then mean ± standard deviation over seeds. *Missed* counts structures
+  that the prediction does not have at all, in all cases of all seeds together: they have
+  Dice 0 and no distance. *Minutes* are those of one training.
+- **Differences** are paired: same case, same seed. Their 95 % intervals are percentiles of 10,000
+  draws of a bootstrap that draws seeds and cases, both with replacement, and takes all drawn cases
+  of all drawn seeds. Where the interval holds 0, the rows are *not separated*. Two or three
+  seeds are few to draw from, so an interval that barely misses 0 is weak evidence; many rows are
+  compared, and nothing is corrected for that.
+"""
+
+NOTHING = "\nNothing has been run yet.\n"
+
+ABOUT = {
+    "acdc": """Heart, short-axis MR, right ventricle, myocardium and left ventricle, slice by slice
+in 2D at half the resolution. The lists are those of the field: 7 of its 70 training patients have
+labels, and its 10 validation patients are reported on. A patient has two scans, which are drawn as
+if they were independent, so the intervals are rather too narrow. The spacing of these files is
+lost, so their distances count voxels of half the resolution, whatever unit the table names.""",
+    "brats19": """Brain tumours, MR, whole tumour, coarse voxels of 4 mm. 50 of the public training
+cases: 40 to learn from, the first 10 of them with labels, and 10 to report on.""",
+    "btcv-pancreas": """Pancreas in abdominal CT, from the BTCV scans: a stand-in with 20 scans, 16
+to learn from and the last 4 by name to report on. It is another data set than the one of the
+literature on the pancreas, and four cases carry little.""",
+    "hippocampus": """Anterior and posterior hippocampus in small MR volumes. 220 scans by name: 10
+of the first 180 have labels, the last 40 are reported on. 20 of the other 170 served to choose the
+settings; here they are seen without labels.""",
+    "la": """Left atrium, MR, cropped to the heart as in the field's files, in voxels of 1.875 mm.
+Of the 80 training scans in the order of the field's list, the first 8 of 64 have labels, and the
+last 16 are reported on.""",
+}
+"""What is to be known of the data of each grid."""
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    grids = read_grids(ROOT)
+    write_text(PAGE, page(grids))
+    if _shown(grids):
+        write_text(PICTURE, picture(_shown(grids)))
+
+
+def page(grids: list[GridResults]) -> str:
+    """The page as Markdown."""
+    shown = _shown(grids)
+    parts = [f"\n{grid_section(each, fill(ABOUT.get(each.name, ''), 100))}" for each in shown]
+    image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
+    waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]
+    parts = [image, *parts] if shown else [NOTHING]
+    parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
+    trials = trials_section([grid for grid in grids if grid.tuning])
+    return "".join([HEAD, *parts, *([f"\n{trials}"] if trials else [])])
+
+
+def _shown(grids: list[GridResults]) -> list[GridResults]:
+    return [grid for grid in grids if grid.tried and not grid.tuning]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The grids of the real data: they read, and every run of theirs can be built."""
+
+from pathlib import Path
+
+import pytest
+from benchmarks.real.data_sets import DATA_SETS
+
+from tracoco.benchmark.grid import grid_runs, read_grid
+from tracoco.config import Config
+from tracoco.presets import preset_chain
+from tracoco.project.plan import Plan
+from tracoco.training.build import run_crop, run_method
+
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
+ALL_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "supervised-all"]
+TWO_ROWS = ["supervised", "tracoco"]
+GRIDS = {
+    "hippocampus": (10, ALL_ROWS, (0, 1, 2)),
+    "la": (8, ALL_ROWS, (0, 1)),
+    "acdc": (14, ALL_ROWS, (0, 1)),
+    "brats19": (10, TWO_ROWS, (0,)),
+    "btcv-pancreas": (4, TWO_ROWS, (0,)),
+}
+
+
+def plan_of(name: str, config: Config) -> Plan:
+    """A plan with the data set's classes and the preset's crop."""
+    values = tuple(range(len(DATA_SETS[name].class_names) + 1))
+    crop = config.data.crop or ()
+    return Plan.model_validate(
+        {
+            "dimensions": len(crop),
+            "channels": 1,
+            "label_values": values,
+            "class_names": tuple(map(str, values)),
+            "slice_axis": None if len(crop) == 3 else 0,
+            "spacing_mm": (1.0, 1.0, 1.0),
+            "crop": (1,) * (3 - len(crop)) + crop,
+        }
+    )
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_grid_has_its_rows_its_labels_and_its_seeds(name: str) -> None:
+    labelled, rows, seeds = GRIDS[name]
+    grid = read_grid(FOLDER / f"{name}.yaml")
+    assert list(grid.datasets) == [name]
+    assert grid.datasets[name].preset == DATA_SETS[name].preset
+    found = [(run.seed, run.row, run.labelled) for run in grid_runs(grid)]
+    counts = {row: None if row == "supervised-all" else labelled for row in rows}
+    assert found == [(seed, row, counts[row]) for seed in seeds for row in rows]
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_every_run_of_a_grid_can_be_built(name: str) -> None:
+    for run in grid_runs(read_grid(FOLDER / f"{name}.yaml")):
+        config = run.spec.config(run.seed)
+        plan = plan_of(name, config)
+        run_method(config, plan)
+        assert run_crop(config, plan) == plan.crop
+
+
+def test_the_row_without_crc_differs_from_tracoco_in_that_alone() -> None:
+    runs = grid_runs(read_grid(FOLDER / "la.yaml"))
+    ours, other = (
+        next(run.spec.config(0) for run in runs if run.row == row)
+        for row in ("tracoco", "tracoco-ce")
+    )
+    assert ours.method.settings["semi_supervised"] == "crc"
+    assert other.method.settings == ours.method.settings | {"semi_supervised": "ce"}
+    assert other.model_copy(update={"method": ours.method}) == ours
+
+
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_the_presets_share_their_base(name: str) -> None:
+    preset = DATA_SETS[name].preset
+    assert preset_chain(preset) == [preset, "cpu"]
