@@ -37,7 +37,8 @@ def main() -> None:
     names = request.only or list(DATA_SETS)
     try:
         for name in names:
-            project = make_real_project(name, request.data, request.out / name)
+            # A project is used from anywhere, so it has to know its scans from anywhere.
+            project = make_real_project(name, request.data.absolute(), request.out / name)
             splits = project.load_splits()
             say(f"{name}: {len(splits.labelled)} labelled, {len(splits.test)} for the test")
     except UserError as error:
