@@ -87,7 +87,10 @@ def _monai(
 ) -> Tensor:
     """As MONAI's documentation has it, with our overlap, weights and windows at once."""
     answer = sliding_window_inference(
-        volume[None], window, config.batch, predict, overlap=config.overlap, mode=config.weights
+        *(volume[None], window, config.batch, predict),
+        overlap=config.overlap,
+        mode=config.weights,
+        sigma_scale=0.5,
     )
     assert isinstance(answer, Tensor)  # noqa: S101 - of one network that gives one tensor
     return answer

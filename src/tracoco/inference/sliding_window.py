@@ -121,17 +121,18 @@ def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
 def window_weight(window: Index, kind: str) -> Tensor:
     """How much each voxel of a window counts: all alike, or less towards the borders.
 
-    A network sees less around a voxel at the border. The Gaussian has a standard deviation of an
-    eighth of the window and never falls to zero, so that every voxel has an answer.
+    A network sees less around a voxel at the border. The Gaussian is a wide one, with a standard
+    deviation of half the window: a narrow one all but ignores every window but that in whose
+    middle a voxel lies, and what several windows say together is better than what one says.
     """
     weight = torch.ones(window)
     if kind == "gaussian":
         for axis, length in enumerate(window):
             position = torch.arange(length) - (length - 1) / 2
-            bell = torch.exp(-0.5 * (position / max(length / 8, 1e-6)) ** 2)
+            bell = torch.exp(-0.5 * (position / (length / 2)) ** 2)
             shape = [length if i == axis else 1 for i in range(len(window))]
             weight = weight * bell.reshape(shape)
-    return weight.clamp(min=1e-3)
+    return weight
 
 
 def _padded(volume: Tensor, window: Index) -> tuple[Tensor, Box]:
