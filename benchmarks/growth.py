@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from shutil import copyfile, rmtree
 
@@ -53,8 +54,8 @@ def rows(work: Path) -> list[Row]:
         Command("evaluate", evaluate_again, (180, 180, 90)),
     )
     return [
-        *(against_voxels(command, work / command.name / "voxels") for command in commands),
-        *(against_cases(command, work / command.name / "cases") for command in commands),
+        *(against_voxels(command, work / "voxels") for command in commands),
+        *(against_cases(command, work / "cases") for command in commands),
         memory_row(work),
     ]
 
@@ -62,14 +63,15 @@ def rows(work: Path) -> list[Row]:
 def against_voxels(command: Command, work: Path) -> Row:
     """One scan that becomes longer."""
     a, b, slices = command.smallest
-    folders = [write_cases(work / str(n), (a, b, n * slices), 1) for n in STEPS]
+    folders = [write_cases(work / f"{a * b * slices * n}", (a, b, n * slices), 1) for n in STEPS]
     return _row(command, "voxels of a scan", folders, [a * b * slices * n for n in STEPS])
 
 
 def against_cases(command: Command, work: Path) -> Row:
     """Scans of one size that become more."""
     counts = [FEWEST_CASES * n for n in STEPS]
-    folders = [write_cases(work / str(count), command.smallest, count) for count in counts]
+    voxels = prod(command.smallest)
+    folders = [write_cases(work / f"{voxels}x{n}", command.smallest, n) for n in counts]
     return _row(command, "cases", folders, counts)
 
 
@@ -91,7 +93,12 @@ def _row(command: Command, of: str, folders: list[Path], sizes: list[int]) -> Ro
 
 
 def write_cases(root: Path, shape: Index, count: int) -> Path:
-    """A project whose scans are all one scan: only their number differs, not what is in them."""
+    """A project whose scans are all one scan: only their number differs, not what is in them.
+
+    Commands that are timed on the same sizes find the same files.
+    """
+    if root.exists():
+        return root
     one = write_data_set(root / "one", shape, labelled=1, unlabelled=0)
     moved = np.roll(draw_organ(shape, seed=0), 2, axis=0).astype(np.uint8)
     write_nifti(one / "moved" / "case000.nii.gz", moved)
