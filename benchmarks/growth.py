@@ -26,7 +26,7 @@ from tracoco.project.prepare import prepare
 MOST_EXPONENT = 1.05
 STEPS = (1, 2, 4, 8)
 """How many times larger than the smallest."""
-FEWEST_CASES = 2
+FEWEST_CASES = 1
 NETWORK = ("network.filters=4", "data.crop=[32, 32, 32]", "method.name=supervised")
 """One that is fast enough to go through all of it."""
 
@@ -76,7 +76,7 @@ def against_cases(command: Command, work: Path) -> Row:
 
 
 def _row(command: Command, of: str, folders: list[Path], sizes: list[int]) -> Row:
-    best = best_of(3, *(partial(command.call, folder) for folder in folders))
+    best = best_of(5, *(partial(command.call, folder) for folder in folders))
     exponent = growth_exponent(sizes, best)
     figures = ", ".join(f"{n:,}: {s:.2f} s" for n, s in zip(sizes, best, strict=True))
     return Row(

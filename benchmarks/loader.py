@@ -96,7 +96,7 @@ def _against_step(experiment: Experiment, folder: Path) -> Row:
     )
     waits: list[float] = []
     with Journal(folder, 0, experiment.labelled_share, SilentDisplay()) as journal:
-        read_ahead = _timed(batches(source, 0, 40, workers=1), waits)
+        read_ahead = _timed(batches(source, 0, 20, workers=1), waits)
         trainer.fit([next(read_ahead)], journal, StopRequest())
         began = time.perf_counter()
         trainer.fit(read_ahead, journal, StopRequest())

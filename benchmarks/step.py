@@ -44,7 +44,7 @@ class Setting:
         return f"{self.title}, crops of {' x '.join(map(str, self.crop))}"
 
 
-VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=2, most=0.05)
+VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=1, most=0.05)
 LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=15, most=0.15)
 
 
