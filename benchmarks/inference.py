@@ -90,7 +90,7 @@ def _monai(
         *(volume[None], window, config.batch, predict),
         overlap=config.overlap,
         mode=config.weights,
-        sigma_scale=0.5,
+        sigma_scale=0.25,
     )
     assert isinstance(answer, Tensor)  # noqa: S101 - of one network that gives one tensor
     return answer

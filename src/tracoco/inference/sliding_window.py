@@ -121,15 +121,15 @@ def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
 def window_weight(window: Index, kind: str) -> Tensor:
     """How much each voxel of a window counts: all alike, or less towards the borders.
 
-    A network sees less around a voxel at the border. The Gaussian is a wide one, with a standard
-    deviation of half the window: a narrow one all but ignores every window but that in whose
-    middle a voxel lies, and what several windows say together is better than what one says.
+    A network sees less around a voxel at the border, but what several windows say together is
+    better than what one says. The Gaussian has a standard deviation of a quarter of the window:
+    with an eighth, as is usual, all but the window in whose middle a voxel lies hardly count.
     """
     weight = torch.ones(window)
     if kind == "gaussian":
         for axis, length in enumerate(window):
             position = torch.arange(length) - (length - 1) / 2
-            bell = torch.exp(-0.5 * (position / (length / 2)) ** 2)
+            bell = torch.exp(-0.5 * (position / (length / 4)) ** 2)
             shape = [length if i == axis else 1 for i in range(len(window))]
             weight = weight * bell.reshape(shape)
     return weight
