@@ -64,7 +64,8 @@ def test_a_slice_thick_window_reaches_the_network_as_2d() -> None:
 def test_gaussian_weights_trust_the_middle_of_a_window() -> None:
     weight = window_weight((9, 9, 9), "gaussian")
     assert weight.argmax() == weight.numel() // 2
-    # In the middle of a face 4 voxels from the centre, with a deviation of 2.25: exp(-0.5 (4 / 2.25)^2) = 0.2059.
+    # The middle of a face is 4 voxels from the centre, of a deviation of 2.25 voxels:
+    # exp(-0.5 (4 / 2.25)^2) = 0.2059.
     assert weight[0, 4, 4].item() == pytest.approx(0.2059, abs=1e-4)
     assert weight[0, 0, 0].item() == pytest.approx(0.2059**3, abs=1e-4)
     assert (window_weight((4, 4), "uniform") == 1).all()
