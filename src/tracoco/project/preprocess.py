@@ -36,7 +36,9 @@ def to_network_grid(
     shape = plan.stored_shape((x, y, z), spacing_mm)
     channels = (normalise(channel, plan, number, box) for number, channel in enumerate(array))
     stored = (torch.from_numpy(_stored_order(channel, plan)) for channel in channels)
-    return torch.stack([_resample(channel, shape) for channel in stored]).numpy()
+    resampled = [_resample(channel, shape) for channel in stored]
+    # To stack a single channel would be to copy the scan.
+    return (torch.stack(resampled) if len(resampled) > 1 else resampled[0][None]).numpy()
 
 
 def label_to_network_grid(
