@@ -45,7 +45,7 @@ class Setting:
 
 
 VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=1, most=0.05)
-LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=15, most=0.15)
+LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=8, most=0.15)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
 
 SHAPE = (26, 24, 20)
+SPARING: dict[str, dict[str, object]] = {"cross-teaching": {"second": "light-unet"}}
+"""Settings of methods that would build a large network by default."""
 
 
 def write_scan(path: Path, array: np.ndarray, spacing: tuple[float, ...] = (1.0, 1.0, 2.0)) -> None:
@@ -117,7 +119,13 @@ def make_method(
         unlabelled_batch=unlabelled_batch,
     )
     network = partial(
-        build_network, "light-unet", channels=1, classes=classes, dimensions=dimensions, filters=4
+        build_network,
+        name="light-unet",
+        channels=1,
+        classes=classes,
+        dimensions=dimensions,
+        filters=4,
     )
     torch.manual_seed(0)
+    settings = SPARING.get(name, {}) | settings
     return build_method(MethodChoice(name=name, **settings), network, facts)

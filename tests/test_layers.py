@@ -7,7 +7,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "files", "geometry", "config", "presets", "console", "scans", "project", "data"),
+    *("errors", "files", "geometry", "components", "config", "presets", "console", "scans"),
+    *("project", "data"),
     *("networks", "losses", "methods", "training", "inference", "evaluation", "report"),
     *("experiment", "benchmark", "paper", "demo", "cli", "__main__"),
 ]

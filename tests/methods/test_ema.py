@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.methods.ema import EmaTeacher, clipped_noise
+from tracoco.methods.ema import EmaTeacher, clipped_noise, move_average
 
 
 def scalar(value: float) -> nn.Linear:
@@ -107,3 +107,32 @@ def test_noise_is_normal_and_cut_off_at_twice_its_deviation() -> None:
     assert abs(noise.mean().item()) < 0.001
     crops = torch.rand(3)
     assert clipped_noise(crops, 0.0) is crops
+
+
+def test_without_a_warm_start_the_decay_holds_from_the_first_step() -> None:
+    student = scalar(1.0)
+    teacher = EmaTeacher(student, decay=0.75, warms_up=False)
+    nn.init.constant_(student.weight, 5.0)
+    teacher.update(0, student)
+    assert weight(teacher) == pytest.approx(2.0)
+
+
+def test_a_teacher_can_start_anew_as_the_student_with_its_statistics() -> None:
+    student = net()
+    teacher = EmaTeacher(student, decay=0.99)
+    student(torch.rand(4, 1, 3, 3))
+    nn.init.constant_(student.get_parameter("0.weight"), 7.0)
+    teacher.become(student)
+    for name, value in student.state_dict().items():
+        assert torch.equal(teacher.network.state_dict()[name], value)
+    nn.init.constant_(student.get_parameter("0.weight"), 8.0)
+    assert (teacher.network.get_parameter("0.weight") == 7).all()
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+def test_an_average_may_take_in_the_statistics_of_batchnorm(*, statistics: bool) -> None:
+    average, newest = net(), net()
+    newest[1].running_mean.fill_(8.0)  # type: ignore[operator]  # a BatchNorm
+    move_average(average, newest, 0.75, statistics=statistics)
+    expected = 2.0 if statistics else 0.0
+    assert average.get_buffer("1.running_mean").tolist() == [expected] * 2

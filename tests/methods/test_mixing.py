@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.methods.mixing import Mix, check_partners, draw_mix
+from tracoco.methods.mixing import Mix, check_partners, draw_mix, draw_small_mix
 
 
 def test_the_box_comes_from_the_partner_and_the_rest_stays() -> None:
@@ -72,3 +72,51 @@ def test_a_box_goes_through_the_axes_that_are_not_cut() -> None:
             shares.append(mask.float().mean())
     # Half of the crop on average, whatever the number of axes.
     assert torch.stack(shares).mean().item() == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_is_given_away_may_differ_from_what_is_kept() -> None:
+    mix = Mix(torch.tensor([1, 0]), torch.tensor([[False, True], [False, True]]))
+    own, given = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+    assert mix(own, given).tolist() == [[1.0, 8.0], [3.0, 6.0]]
+
+
+@pytest.mark.parametrize("size", [(40, 30), (20, 30, 40)])
+def test_small_boxes_are_boxes_of_a_fiftieth_to_two_fifths_in_every_other_crop(
+    size: tuple[int, ...],
+) -> None:
+    torch.manual_seed(0)
+    masks = torch.cat([draw_small_mix(2, size).mask for _ in range(200)])
+    shares = masks.flatten(1).float().mean(dim=1)
+    whole = shares == 0
+    assert whole.float().mean().item() == pytest.approx(0.5, abs=0.08)
+    # Sides are rounded down to whole voxels.
+    assert 0.01 < shares[~whole].min() < 0.05
+    assert 0.3 < shares[~whole].max() <= 0.4
+    assert shares[~whole].mean().item() == pytest.approx(0.2, abs=0.03)
+    stretches = []
+    for mask in masks[~whole]:
+        places = mask.nonzero()
+        sides = places.amax(dim=0) - places.amin(dim=0) + 1
+        assert mask.sum() == sides.prod()
+        relative = sides / torch.tensor(size)
+        stretches.append((relative[1] / relative[0]).item())
+    assert 0.2 < min(stretches) < 0.5
+    assert 2.5 < max(stretches) < 4.5
+
+
+def test_the_third_side_of_a_small_box_is_that_of_a_cube() -> None:
+    torch.manual_seed(0)
+    for _ in range(50):
+        for mask in draw_small_mix(2, (60, 60, 60)).mask:
+            if mask.any():
+                places = mask.nonzero()
+                sides = (places.amax(dim=0) - places.amin(dim=0) + 1).tolist()
+                # A voxel is lost where a side is rounded down.
+                assert sides[2] ** 2 == pytest.approx(sides[0] * sides[1], rel=0.2)
+
+
+def test_partners_of_small_boxes_are_others() -> None:
+    for seed in range(20):
+        torch.manual_seed(seed)
+        mix = draw_small_mix(3, (8, 8))
+        assert (mix.partner != torch.arange(3)).all()

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracoco.components import connected_components
+
 SHARE = 1 / 1500
 """Of all voxels of a volume, as in the paper: a smaller component is taken to be a speck."""
 
@@ -27,12 +29,8 @@ def remove_small_components(label: NDArray[Any], share: float = SHARE) -> NDArra
 
 
 def _small_components(mask: NDArray[np.bool_], share: float) -> NDArray[np.bool_]:
-    import cc3d  # noqa: PLC0415 - only a few commands need it
-
-    components = cc3d.connected_components(mask, connectivity=8 if mask.ndim == 2 else 26)
-    sizes = np.bincount(components.ravel())
-    sizes[0] = 0  # the voxels outside of the mask
+    numbers, sizes = connected_components(mask)
     small = sizes < share * mask.size
     small[0] = small[sizes.argmax()] = False
-    found: NDArray[np.bool_] = small[components]
+    found: NDArray[np.bool_] = small[numbers]
     return found

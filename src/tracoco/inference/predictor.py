@@ -128,7 +128,7 @@ def _with_disagreement(method: Method) -> Predict:
     """Class probabilities as `predict` gives them, and behind them the disagreement."""
 
     def predict(crops: Tensor) -> Tensor:
-        first, second = method.predict_members(crops)
-        return torch.cat([first, disagreement(first, second)], dim=1)
+        members = method.predict_members(crops)
+        return torch.cat([members[0], disagreement(*members[-2:])], dim=1)
 
     return predict

@@ -2,25 +2,18 @@
 
 from typing import Literal
 
-import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
-from torch import Tensor, nn
+from torch import Tensor
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import RAMPS, most_likely
-from tracoco.methods.figures import class_shares, divergence_figures, gate_figures
-from tracoco.methods.method import (
-    Method,
-    NetworkFactory,
-    RunFacts,
-    evaluating,
-    uniform_noise,
-)
+from tracoco.losses.weighting import RAMPS
+from tracoco.methods.figures import gate_figures
+from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform_noise
 from tracoco.methods.mixing import check_partners, draw_mix
+from tracoco.methods.peers import Peers
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -39,19 +32,17 @@ class TwoNetworksConfig(Settings):
     """Half-width of xi, Eq. (2), as a fraction of the intensity range."""
 
 
-class TwoNetworks(Method):
-    """Two networks; the first is the one that is used."""
+class TwoNetworks(Peers):
+    """Two networks of one kind that see noisy crops."""
 
     def __init__(
         self, config: TwoNetworksConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList([build_network(), build_network()])
+        super().__init__(build_network(), build_network())
         self.noise = config.noise * facts.intensity_range
         self._ramp = RAMPS[config.rampup]
         self._rampup_steps = _rampup_steps(config, facts)
         self._largest_weight = config.unsupervised_weight
-        self._pseudo_labels: list[Tensor] = []
 
     def unsupervised_weight(self, step: int) -> float:
         """Lambda of Eq. (1)."""
@@ -60,26 +51,6 @@ class TwoNetworks(Method):
     def logits(self, crops: Tensor) -> list[Tensor]:
         """What each network says of the crops, under noise of its own."""
         return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
-
-    def inference_network(self) -> nn.Module:
-        """Network 1 alone, as in the paper."""
-        return self.networks[0]
-
-    def predict_members(self, crops: Tensor) -> list[Tensor]:
-        """Both networks' class probabilities."""
-        return [network(crops).float().softmax(dim=1) for network in self.networks]
-
-    def trained_networks(self) -> list[nn.Module]:
-        """Both."""
-        return list(self.networks)
-
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        inside = batch.first.inside[batch.labelled_count :]
-        first, second = self._pseudo_labels
-        labels = torch.stack([most_likely(first), most_likely(second)])
-        shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
-        return shares | divergence_figures(first, second, inside)
 
     def gate_figures(self, batch: Batch, likely: float, unlikely: float) -> dict[str, float]:
         """Shares of the last pseudo-labels that pass two thresholds of confidence."""
@@ -118,13 +89,6 @@ class CoTraining(TwoNetworks):
         if config.cutmix:
             check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
         self.config = config
-
-    def supervised(self, batch: Batch, first: list[Tensor]) -> Tensor:
-        """Eq. (2): both networks on the labelled crops."""
-        labelled = slice(batch.labelled_count)
-        inside = batch.first.inside[labelled]
-        losses = [supervised_loss(logits[labelled], batch.labels, inside) for logits in first]
-        return torch.stack(losses).sum()
 
     def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
         """What the peers teach on the unlabelled crops, Eq. (6), or on mixed ones, Eq. (10)."""

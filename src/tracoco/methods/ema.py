@@ -15,7 +15,13 @@ class EmaTeacher(nn.Module):
     """
 
     def __init__(
-        self, network: nn.Module, decay: float, *, steady: bool = False, copy_buffers: bool = False
+        self,
+        network: nn.Module,
+        decay: float,
+        *,
+        steady: bool = False,
+        copy_buffers: bool = False,
+        warms_up: bool = True,
     ) -> None:
         """Start as a copy of the network.
 
@@ -25,12 +31,14 @@ class EmaTeacher(nn.Module):
             steady: in evaluation mode always, also while its method trains.
             copy_buffers: take over the student's BatchNorm statistics at every step. Needed where
                 the teacher is steady or predicts, since then it normalises by them.
+            warms_up: average over few steps at first, as `update` says; else `decay` holds at once.
         """
         super().__init__()
         self.network = copy.deepcopy(network).requires_grad_(requires_grad=False)
         self.decay = decay
         self.steady = steady
         self.copy_buffers = copy_buffers
+        self.warms_up = warms_up
         self.train(self.training)
 
     def forward(self, crops: Tensor) -> Tensor:
@@ -43,6 +51,10 @@ class EmaTeacher(nn.Module):
         """Follow the method into training mode, unless steady."""
         return super().train(mode and not self.steady)
 
+    def become(self, student: nn.Module) -> None:
+        """Start anew as a copy of the student, its statistics included."""
+        self.network.load_state_dict(student.state_dict())
+
     @torch.no_grad()
     def update(self, step: int, student: nn.Module) -> None:
         """Move towards the student, once the optimizer has taken `step`, counted from 0.
@@ -50,14 +62,26 @@ class EmaTeacher(nn.Module):
         The average warms up: after the first step the teacher is the student, after the second
         the mean of two students, and so on until `decay` says otherwise.
         """
-        kept = min(1 - 1 / (step + 1), self.decay)
-        weights = zip(self.network.parameters(), student.parameters(), strict=True)
-        for average, newest in weights:
-            average.lerp_(newest, 1 - kept)
+        kept = min(1 - 1 / (step + 1), self.decay) if self.warms_up else self.decay
+        move_average(self.network, student, kept)
         if self.copy_buffers:
             statistics = zip(self.network.buffers(), student.buffers(), strict=True)
             for own, current in statistics:
                 own.copy_(current)
+
+
+@torch.no_grad()
+def move_average(
+    average: nn.Module, newest: nn.Module, kept: float, *, statistics: bool = False
+) -> None:
+    """Keep this share of every weight, and of BatchNorm's statistics; the rest is the newest."""
+    own, new = (
+        [*network.parameters(), *(network.buffers() if statistics else ())]
+        for network in (average, newest)
+    )
+    for mean, current in zip(own, new, strict=True):
+        if mean.is_floating_point():  # BatchNorm also counts its batches
+            mean.lerp_(current, 1 - kept)
 
 
 def clipped_noise(crops: Tensor, amount: float) -> Tensor:

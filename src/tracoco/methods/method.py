@@ -13,7 +13,9 @@ from tracoco.config import MethodChoice, Settings, checked
 from tracoco.data.batches import Batch
 from tracoco.methods import method_class
 
-NetworkFactory = Callable[[], nn.Module]
+NetworkFactory = Callable[..., nn.Module]
+"""Builds the run's network, with fresh weights; or another one for its crops, if it is given a
+`name`, and if need be `options`, as they stand in the settings of a network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Method(nn.Module, ABC):
     """
 
     Config: ClassVar[type[Settings]]
+    idle_networks: ClassVar[bool] = False
+    """Whether some steps leave a trained network out, so that it has no gradient."""
 
     @abstractmethod
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
@@ -60,7 +64,7 @@ class Method(nn.Module, ABC):
         return logits.float().softmax(dim=1)
 
     def predict_members(self, crops: Tensor) -> list[Tensor]:
-        """Class probabilities of each network, for maps of their disagreement."""
+        """Class probabilities: the prediction first, and last the two whose disagreement counts."""
         return [self.predict(crops)]
 
     def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract

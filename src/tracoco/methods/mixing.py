@@ -1,5 +1,6 @@
-"""3D CutMix: a box of one unlabelled crop is replaced by the same box of another."""
+"""CutMix in any number of dimensions: a box of one unlabelled crop comes from another."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from tracoco.errors import UserError
+from tracoco.methods.draws import happens, uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,17 @@ class Mix:
     mask: Tensor
     """True in the box that is taken from the partner, [B, ...]."""
 
-    def __call__(self, values: Tensor) -> Tensor:
-        """Mix crops or probabilities [B, C, ...] or masks [B, ...], Eq. (9)."""
+    def __call__(self, values: Tensor, given: Tensor | None = None) -> Tensor:
+        """Mix crops or probabilities [B, C, ...] or masks [B, ...], Eq. (9).
+
+        Args:
+            values: what each crop has of its own.
+            given: what it gives to others, of the same shape; `values` if not given.
+        """
         extra = values.ndim - self.mask.ndim
         mask = self.mask.reshape(len(self.mask), *(1,) * extra, *self.mask.shape[1:])
-        return torch.where(mask, values[self.partner], values)
+        given = values if given is None else given
+        return torch.where(mask, given[self.partner], values)
 
     def to(self, device: torch.device) -> "Mix":
         """The same mix on another device."""
@@ -50,18 +58,52 @@ def draw_mix(count: int, size: Sequence[int], axes: Sequence[int] | None = None)
     A box holds 1 - b of the crop's volume with b from Beta(4, 4), lies wherever it fits, and is
     as long, relative to the crop, along each of `axes`; along the others it goes through.
     """
-    turn = int(torch.randint(1, count, ()))
-    partner = (torch.arange(count) + turn) % count
+    partner = draw_partners(count)
     cut = range(len(size)) if axes is None else sorted(set(axes))
     return Mix(partner, torch.stack([_draw_box(size, cut) for _ in range(count)]))
 
 
+def draw_small_mix(count: int, size: Sequence[int]) -> Mix:
+    """Draw partners and boxes as UniMatch does; every other crop stays whole.
+
+    A box holds 2 to 40 % of the crop's volume and lies wherever it fits. Relative to the crop, its
+    second side is 0.3 to 3.3 times its first; a third is that of a cube of the same volume.
+    """
+    partner = draw_partners(count)
+    return Mix(partner, torch.stack([_draw_small_box(size) for _ in range(count)]))
+
+
+def draw_partners(count: int) -> Tensor:
+    """For each of some crops another one, which is the partner of no other crop."""
+    turn = int(torch.randint(1, count, ()))
+    return (torch.arange(count) + turn) % count
+
+
 def _draw_box(size: Sequence[int], axes: Sequence[int]) -> Tensor:
     side = float((1 - Beta(4.0, 4.0).sample()) ** (1 / len(axes)))
+    # The paper's box is smaller than the crop along every axis: never a slab through it.
+    return place_box(
+        size, {axis: max(1, min(size[axis] - 1, round(side * size[axis]))) for axis in axes}
+    )
+
+
+def _draw_small_box(size: Sequence[int]) -> Tensor:
+    if not happens(0.5):
+        return torch.zeros(tuple(size), dtype=torch.bool)
+    side = uniform(0.02, 0.4) ** (1 / len(size))
+    sides = [math.inf]
+    while max(sides) > 1:
+        root = math.sqrt(uniform(0.3, 1 / 0.3))
+        sides = [side / root, side * root, *[side] * (len(size) - 2)]
+    return place_box(
+        size, {axis: max(1, int(side * size[axis])) for axis, side in enumerate(sides)}
+    )
+
+
+def place_box(size: Sequence[int], lengths: dict[int, int]) -> Tensor:
+    """A mask that is true in a box of these lengths along these axes, wherever it fits."""
     box = [slice(None)] * len(size)
-    for axis in axes:
-        # The paper's box is smaller than the crop along every axis: never a slab through it.
-        length = max(1, min(size[axis] - 1, round(side * size[axis])))
+    for axis, length in lengths.items():
         start = int(torch.randint(size[axis] - length + 1, ()))
         box[axis] = slice(start, start + length)
     mask = torch.zeros(tuple(size), dtype=torch.bool)

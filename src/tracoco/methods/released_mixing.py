@@ -2,10 +2,10 @@
 
 import numpy as np
 import torch
-from scipy import ndimage
 from torch import Tensor, nn
 from torch.distributions import Beta
 
+from tracoco.components import keep_largest
 from tracoco.losses.weighting import most_likely
 from tracoco.methods.mixing import Mix
 
@@ -37,13 +37,6 @@ def keep_largest_components(logits: Tensor) -> Tensor:
     labels = most_likely(logits).cpu().numpy()
     if len(np.unique(labels)) == 1:
         return logits
-    kept = np.zeros_like(labels)
-    connected = np.ones((3,) * (labels.ndim - 1))
-    for index, label in enumerate(labels):
-        for value in range(1, logits.shape[1]):
-            components, count = ndimage.label(label == value, connected)
-            if count:
-                largest = np.bincount(components.ravel())[1:].argmax() + 1
-                kept[index][components == largest] = value
+    kept = np.stack([keep_largest(label) for label in labels])
     chosen = torch.from_numpy(kept).to(logits.device)
     return logits * nn.functional.one_hot(chosen, logits.shape[1]).movedim(-1, 1)

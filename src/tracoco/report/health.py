@@ -21,6 +21,12 @@ ABOUT_GATES = (
 ABOUT = {
     "agreement": "voxels that both networks give the same class",
     "distance": "between the foreground probabilities of both networks, summed over a crop",
+    "entropy": "of the answers to unlabelled crops, as a share of the largest that it can be",
+    "certain": "voxels that the teacher is sure of, which alone are compared with it",
+    "ambiguous": "voxels that the student is unsure of, which alone are compared with the teacher",
+    "trust": "mean weight of the teacher's answers: the larger, the surer it is",
+    "largest_component": "foreground that lies in the largest part of its class, which alone stays",
+    "patches": "patches that hold enough of their class to be compared",
 }
 VOXELS = ("distance",)
 """Figures that count voxels a crop; all others are shares."""

@@ -1,10 +1,13 @@
 """From a run's settings and plan to its method, the same for training and for prediction."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import torch
+from torch import nn
 
-from tracoco.config import Config
+from tracoco.config import Config, NetworkConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
@@ -40,20 +43,30 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         steps_per_epoch=steps_per_epoch,
         unlabelled_batch=config.data.batch[1],
     )
-    network = partial(
-        build_network,
-        config.network.name,
-        channels=facts.channels,
-        classes=facts.classes,
-        dimensions=facts.dimensions,
-        filters=config.network.filters,
-        options=config.network.options,
-        crop=run_crop(config, plan)[-plan.dimensions :],
-        strides=config.network.strides or (),
-    )
+    network = partial(_network, config, plan)
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
         torch.manual_seed(config.seed)
         return build_method(config.method, network, facts)
+
+
+def _network(
+    config: Config, plan: Plan, name: str | None = None, options: Mapping[str, Any] | None = None
+) -> nn.Module:
+    """The network of the settings, or another one as wide, for crops of the same size."""
+    if name is not None:
+        filters = config.network.filters
+        other = NetworkConfig(name=name, filters=filters, options=dict(options or {}))
+        config = config.model_copy(update={"network": other})
+    return build_network(
+        config.network.name,
+        channels=plan.channels,
+        classes=plan.classes,
+        dimensions=plan.dimensions,
+        filters=config.network.filters,
+        options=config.network.options,
+        crop=run_crop(config, plan)[-plan.dimensions :],
+        strides=run_strides(config, plan),
+    )
 
 
 def run_crop(config: Config, plan: Plan) -> Index:

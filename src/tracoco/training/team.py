@@ -28,16 +28,26 @@ class Team:
         """Whether this process writes files and speaks to the user."""
         return self.rank == 0
 
-    def wrap(self, method: nn.Module) -> nn.Module:
+    def wrap(self, method: nn.Module, *, idle_networks: bool = False) -> nn.Module:
         """Average the gradients of all processes, however many networks the method has.
 
         Buffers are not exchanged: each process keeps its own BatchNorm statistics during training,
         and rank 0's are the ones that are saved.
+
+        Args:
+            method: with all of its networks.
+            idle_networks: look at every step which networks have a gradient, which takes time;
+                else all must have one.
         """
         if self.world_size == 1:
             return method
         devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(method, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(
+            method,
+            device_ids=devices,
+            broadcast_buffers=False,
+            find_unused_parameters=idle_networks,
+        )
 
     def clock(self) -> float:
         """Seconds, once the device has done all that it was asked for."""

@@ -77,7 +77,9 @@ class Trainer:
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
                 network.compile()
-        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(self.method)
+        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(
+            self.method, idle_networks=method.idle_networks
+        )
 
     def resume(self) -> None:
         """Go on from the last checkpoint, if there is one."""

@@ -1,0 +1,82 @@
+"""AC-MT (Xu et al., Medical Image Analysis 2023): an ambiguity-consensus mean teacher."""
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.consistency import mse_loss
+from tracoco.losses.uncertainty import normalised_entropy
+from tracoco.losses.weighting import masked_mean, sigmoid_rampup
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.repeated_passes import mean_of_passes
+from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.networks.statistics import frozen_statistics
+
+
+class ACMTConfig(StudentTeacherConfig):
+    """Settings of `ac-mt`, by default those of the release that goes by entropy."""
+
+    rampup_steps: PositiveInt | None = None
+    """Steps until the weight is at its largest; three quarters of the run if not given, as 6000 of
+    the release's 8000."""
+    first_threshold: float = Field(default=0.75, ge=0, le=1)
+    """A voxel is ambiguous where the student's entropy is at least this share of the largest there
+    can be; as released."""
+    threshold_rise: float = Field(default=0.2, ge=-1, le=1)
+    """What the share gains along the run. 0.2 is what the release runs, with -0.15, the paper's,
+    beside it in a comment; with repeated passes it has 0.15."""
+    passes: NonNegativeInt = 0
+    """Noisy passes of the student whose mean tells what is ambiguous, 8 in that variant of the
+    release; 0 goes by the one pass that learns."""
+
+
+class ACMT(StudentTeacher):
+    """Mean Teacher that counts only where the student is unsure: there is something to learn."""
+
+    Config = ACMTConfig
+    config: ACMTConfig
+
+    def __init__(self, config: ACMTConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__(config, build_network, facts)
+        self.rampup_steps = config.rampup_steps or max(1, 3 * facts.total_steps // 4)
+        self._ambiguous: Tensor | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, and the squared distance to the teacher where the student is unsure."""
+        unlabelled = slice(batch.labelled_count, None)
+        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        logits = self.student(batch.first.values).float()
+        answer = self.teacher(self.noisy(crops))
+        self.remember(logits[unlabelled], answer, inside)
+        unsure = normalised_entropy(self._judged(crops, logits[unlabelled]))
+        self._ambiguous = inside & (unsure >= self.threshold(step))
+        distance = mse_loss(logits[unlabelled], answer, self._ambiguous)
+        return {
+            "supervised": self.supervised(batch, logits),
+            "consistency": self.consistency_weight(step) * distance,
+        }
+
+    def threshold(self, step: int) -> float:
+        """The share of the largest entropy from which on a voxel is ambiguous."""
+        rise = self.config.threshold_rise * sigmoid_rampup(step, self.total_steps)
+        return self.config.first_threshold + rise
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Also how much of the unlabelled crops is ambiguous."""
+        if self._ambiguous is None:
+            return {}
+        inside = batch.first.inside[batch.labelled_count :]
+        return super().health(batch) | {"ambiguous": float(masked_mean(self._ambiguous, inside))}
+
+    def _judged(self, crops: Tensor, logits: Tensor) -> Tensor:
+        """The student's probabilities that say what is ambiguous, without gradient."""
+        if self.config.passes == 0:
+            return logits.detach().softmax(dim=1)
+        with frozen_statistics(self.student):
+            (mean,) = mean_of_passes(
+                lambda noisy: (self.student(noisy).float().softmax(dim=1),),
+                crops,
+                noise=self.noise,
+                passes=self.config.passes,
+            )
+        return mean

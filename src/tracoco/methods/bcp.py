@@ -1,0 +1,155 @@
+"""BCP (Bai et al., CVPR 2023): bidirectional copy-paste of labelled and unlabelled crops."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.weighting import masked_mean, most_likely
+from tracoco.methods.ema import EmaTeacher
+from tracoco.methods.figures import class_shares
+from tracoco.methods.largest_components import largest_components
+from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.methods.mixing import place_box
+
+
+class BCPConfig(Settings):
+    """Settings of `bcp`, by default those of its release for the left atrium."""
+
+    unsupervised_weight: float = Field(default=0.5, ge=0)
+    """What a pseudo-label counts for beside a label; the release's alpha."""
+    pretrain: float = Field(default=0.12, ge=0, lt=1)
+    """Share of the steps that learn from labelled crops alone: 2,000 of 17,000 in the release, a
+    quarter for ACDC."""
+    box: float = Field(default=2 / 3, gt=0, lt=1)
+    """Side of the box that is pasted, as a share of the crop along every axis."""
+    decay: float = Field(default=0.99, ge=0, lt=1)
+    """Share of the teacher that each step keeps, from the first one on."""
+    largest_component: bool = True
+    """Keep the largest component of each class in the pseudo-labels. Switch it off for structures
+    that come in several parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Crops with what is taken for their labels."""
+
+    crops: Tensor
+    labels: Tensor
+    inside: Tensor
+
+    def take(self, chosen: Tensor | slice) -> "Known":
+        """Some of the crops, in this order."""
+        return Known(self.crops[chosen], self.labels[chosen], self.inside[chosen])
+
+    def paste(self, other: "Known", box: Tensor) -> "Known":
+        """The same crops with what other crops hold in the box, [...], pasted in."""
+        return Known(
+            torch.where(box, other.crops, self.crops),
+            torch.where(box, other.labels, self.labels),
+            torch.where(box, other.inside, self.inside),
+        )
+
+
+class BCP(Method):
+    """A student that sees labelled in unlabelled crops and the reverse, and its averaged teacher.
+
+    At first the student learns from labelled crops that are pasted into each other. The release
+    then starts anew from the best weights so far and with the first learning rate; here the
+    second stage goes on from the last ones, and the rate is the run's.
+    """
+
+    Config = BCPConfig
+    config: BCPConfig
+
+    def __init__(self, config: BCPConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__()
+        self.config = config
+        self.student = build_network()
+        self.teacher = EmaTeacher(self.student, config.decay, warms_up=False)
+        self.pretrain_steps = round(config.pretrain * facts.total_steps)
+        self.classes = facts.classes
+        self._labels: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """What labels teach, and past the first stage what the teacher's labels do."""
+        crops, inside, count = batch.first.values, batch.first.inside, batch.labelled_count
+        labelled = Known(crops[:count], batch.labels, inside[:count])
+        box = draw_box(inside.shape[1:], self.config.box).to(crops.device)
+        if step < self.pretrain_steps:
+            return {"supervised": self._pretrain(labelled, box)}
+        labels = self._pseudo_labels(crops[count:], inside[count:])
+        return self._copy_paste(labelled, Known(crops[count:], labels, inside[count:]), box)
+
+    def after_step(self, step: int) -> None:
+        """Move the teacher; until the first stage ends there is none, then it is the student."""
+        if step + 1 == self.pretrain_steps:
+            self.teacher.become(self.student)
+        elif step >= self.pretrain_steps:
+            self.teacher.update(step, self.student)
+
+    def inference_network(self) -> nn.Module:
+        """The student, as in the release."""
+        return self.student
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The student alone."""
+        return [self.student]
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, and how much foreground is in largest parts."""
+        if self._labels is None:
+            return {}
+        found, labels = self._labels
+        shares = class_shares(labels, self.classes, batch.first.inside[batch.labelled_count :])
+        return shares | {"largest_component": float(masked_mean(labels > 0, found > 0))}
+
+    def _pretrain(self, labelled: Known, box: Tensor) -> Tensor:
+        """One half of the labelled crops with boxes of the other half."""
+        count = len(labelled.labels)
+        first = torch.arange((count + 1) // 2)
+        second = (first + len(first)) % count
+        mixed = labelled.take(first).paste(labelled.take(second), box)
+        return supervised_loss(self.student(mixed.crops).float(), mixed.labels, mixed.inside)
+
+    def _copy_paste(self, labelled: Known, unlabelled: Known, box: Tensor) -> dict[str, Tensor]:
+        """Half of the pairs have the labelled crop around the box, half have it inside.
+
+        Where a batch has not as many crops of both kinds, those of one kind come again.
+        """
+        count = max(2, len(labelled.labels), len(unlabelled.labels))
+        labelled = labelled.take(torch.arange(count) % len(labelled.labels))
+        unlabelled = unlabelled.take(torch.arange(count) % len(unlabelled.labels))
+        first, second = slice(count // 2), slice(count // 2, None)
+        halves = [
+            labelled.take(first).paste(unlabelled.take(first), box),
+            unlabelled.take(second).paste(labelled.take(second), box),
+        ]
+        logits = self.student(torch.cat([half.crops for half in halves])).float()
+        losses = [
+            [supervised_loss(own, half.labels, half.inside & part) for part in (~box, box)]
+            for own, half in zip((logits[first], logits[second]), halves, strict=True)
+        ]
+        (around_label, in_guess), (around_guess, in_label) = losses
+        # The mean of both halves: as much as one supervised loss, as in every other method.
+        return {
+            "supervised": (around_label + in_label) / 2,
+            "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess) / 2,
+        }
+
+    def _pseudo_labels(self, crops: Tensor, inside: Tensor) -> Tensor:
+        """The teacher's labels, without specks; padding is background."""
+        found = most_likely(self.teacher(crops)) * inside
+        labels = largest_components(found) if self.config.largest_component else found
+        self._labels = (found, labels)
+        return labels
+
+
+def draw_box(size: Sequence[int], share: float) -> Tensor:
+    """A mask that is true in a box as long as this share of each axis, wherever it fits."""
+    return place_box(size, {axis: max(1, int(share * n)) for axis, n in enumerate(size)})

@@ -1,0 +1,92 @@
+"""Cross-ALD (Nguyen-Duc et al., MICCAI 2023): withstand a whole set of adversarial mixtures."""
+
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+from torch.distributions import Beta
+
+from tracoco.losses.answer_distance import answer_distance
+from tracoco.methods.adversarial import crop_lengths, random_directions, unit_length
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.mixing import draw_partners
+from tracoco.methods.particles import median_variances, stein_directions
+from tracoco.methods.ss_net import SSNet, SSNetConfig
+from tracoco.networks.statistics import frozen_statistics
+
+PARTICLES = {2: 4, 3: 2}
+
+
+class CrossALDConfig(SSNetConfig):
+    """Settings of `cross-ald`; those of `ss-net`, whose code it stands on, and two more.
+
+    Its own code is not public, and neither are the values of these two.
+    """
+
+    particles: PositiveInt | None = None
+    """Adversarial changes of each crop; 4 in 2D and 2 in 3D if not given, as each costs two more
+    passes."""
+    mixing: float = Field(default=1.0, gt=0)
+    """Alpha of the Beta distribution that shares of a mixture are drawn from; at 1 all are equally
+    likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """How much of each crop a mixture keeps, and which crop gives the rest."""
+
+    partner: Tensor
+    """[B]."""
+    share: Tensor
+    """[B]."""
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Mix crops or probabilities [B, C, ...]."""
+        share = self.share.reshape(-1, *[1] * (values.ndim - 1))
+        return share * values + (1 - share) * values[self.partner]
+
+
+class CrossALD(SSNet):
+    """SS-Net with several adversarial changes of each crop, mixed with those of another crop."""
+
+    Config = CrossALDConfig
+    name = "cross-ald"
+
+    def __init__(
+        self, config: CrossALDConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__(config, build_network, facts)
+        self.particles = config.particles or PARTICLES[facts.dimensions]
+        self.mixing = config.mixing
+
+    def smoothness(self, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+        """Mean distance of answers to mixed changed crops from the mixture of the answers."""
+        crossing = draw_crossing(len(crops), self.mixing, crops.device)
+        target, both = crossing(answer), inside & inside[crossing.partner]
+        lengths = crop_lengths(inside, crops.shape[1], self.radius)
+        distances = []
+        with frozen_statistics(self.network):
+            for direction in self.directions(crops, answer, inside):
+                changed = crossing(crops + lengths * unit_length(direction, inside))
+                moved = self.network(changed).float().softmax(dim=1)
+                distances.append(answer_distance(moved, target, both))
+        self._answers = (target, moved.detach())
+        return torch.stack(distances).mean()
+
+    def directions(self, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+        """One step of all particles of each crop, [N, B, C, ...].
+
+        The paper weighs the score against the push between particles by constants that are not
+        public: here scores have length one, as the particles have that keep apart.
+        """
+        starts = [random_directions(crops, inside) for _ in range(self.particles)]
+        scores = [unit_length(self.score(start, crops, answer, inside), inside) for start in starts]
+        places = torch.stack(starts)
+        return stein_directions(places, torch.stack(scores), median_variances(places))
+
+
+def draw_crossing(count: int, mixing: float, device: torch.device) -> Crossing:
+    """A share for each crop, and a partner that is never the crop itself."""
+    share = Beta(mixing, mixing).sample((count,))
+    return Crossing(draw_partners(count).to(device), share.to(device))

@@ -1,0 +1,65 @@
+"""Cross teaching between a CNN and a transformer (Luo et al., MIDL 2022)."""
+
+from typing import Any
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.errors import UserError
+from tracoco.losses.supervised import class_dice_losses
+from tracoco.losses.weighting import most_likely, sigmoid_rampup
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.peers import Peers
+
+
+class CrossTeachingConfig(Settings):
+    """Settings of `cross-teaching`, by default those of its release."""
+
+    second: str = "monai:UNETR"
+    """The second network, by a name as in `network.name`: a transformer, where the run's own
+    network is a CNN. The paper's is Swin-Unet with weights from ImageNet, for slices of 224 x 224
+    alone; UNETR takes 2D and 3D crops with axes divisible by 16."""
+    second_options: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of the second network, as in `network.options`."""
+    unsupervised_weight: float = Field(default=0.2, ge=0)
+    """Largest weight of what the networks teach each other; 0.1 in the release, beside half of
+    the supervised loss."""
+    rampup_steps: PositiveInt | None = None
+    """Steps until the weight is at its largest; the whole run if not given."""
+
+
+class CrossTeaching(Peers):
+    """Two networks of different kinds; each one's hard labels teach the other by their Dice."""
+
+    Config = CrossTeachingConfig
+
+    def __init__(
+        self, config: CrossTeachingConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        first = build_network()
+        try:
+            second = build_network(name=config.second, options=config.second_options)
+        except UserError as error:
+            raise UserError(f"method.second: {error}") from error
+        super().__init__(first, second)
+        self.largest_weight = config.unsupervised_weight
+        self.rampup_steps = config.rampup_steps or facts.total_steps
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Both learn from labels, and on unlabelled crops from each other's labels."""
+        unlabelled = slice(batch.labelled_count, None)
+        answers = self.training_pass(batch)
+        labels = [most_likely(logits[unlabelled].detach()) for logits in answers]
+        inside = batch.first.inside[unlabelled]
+        taught = [
+            class_dice_losses(logits[unlabelled], peer, inside).mean()
+            for logits, peer in zip(answers, reversed(labels), strict=True)
+        ]
+        weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
+        return {
+            "supervised": self.supervised(batch, answers),
+            "dice": weight * torch.stack(taught).sum(),
+        }

@@ -1,0 +1,88 @@
+"""DUWM (Wang et al., MICCAI 2020): a mean teacher weighted by two uncertainties; our reading.
+
+There is no release, and the paper's formulas were not at hand. Known are the parts: a teacher
+asked several times, uncertainty of its answer and of its feature channels as weights of a
+consistency on all crops, and a term that lowers uncertainty. How they are put together is ours.
+"""
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.data.batches import Batch
+from tracoco.losses.uncertainty import normalised_entropy, weighted_mse
+from tracoco.losses.weighting import masked_mean
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.repeated_passes import mean_of_passes
+from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.networks.network import with_features
+
+
+class DUWMConfig(StudentTeacherConfig):
+    """Settings of `duwm`; none are published in code, so they are UA-MT's where it has them."""
+
+    feature_weight: float = Field(default=1.0, ge=0)
+    """Weight of the features, relative to that of the answers; ours."""
+    entropy_weight: float = Field(default=0.1, ge=0)
+    """Weight of the student's own uncertainty, relative to that of the answers; ours."""
+    passes: PositiveInt = 8
+    """Passes of the teacher whose mean tells how sure it is; UA-MT's."""
+
+
+class DUWM(StudentTeacher):
+    """Agree with the teacher in answer and features, the more the surer it is of each."""
+
+    Config = DUWMConfig
+    config: DUWMConfig
+
+    def __init__(self, config: DUWMConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__(config, lambda: with_features(build_network(), "duwm"), facts)
+        self._trust: Tensor | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, two weighted distances to the teacher, and the student's entropy."""
+        crops, inside = batch.first.values, batch.first.inside
+        unlabelled = slice(batch.labelled_count, None)
+        logits, features = look(self.student, crops)
+        with torch.no_grad():
+            target_logits, target_features = look(self.teacher.network, self.noisy(crops))
+        target = target_logits.softmax(dim=1)
+        self.remember(logits[unlabelled], target[unlabelled], inside[unlabelled])
+        probability = logits.softmax(dim=1)
+        trusts = self.trusts(crops)
+        self._trust = trusts[0][unlabelled]
+        weight = self.consistency_weight(step)
+        answered = weighted_mse(probability, target, trusts[0], inside)
+        featured = weighted_mse(features, target_features, trusts[1], inside)
+        unsure = masked_mean(normalised_entropy(probability), inside)
+        return {
+            "supervised": self.supervised(batch, logits),
+            "consistency": weight * answered,
+            "features": weight * self.config.feature_weight * featured,
+            "entropy": weight * self.config.entropy_weight * unsure,
+        }
+
+    def trusts(self, crops: Tensor) -> tuple[Tensor, Tensor]:
+        """exp(-uncertainty) of the teacher's answer and of its features, from 0.37 to 1."""
+
+        def maps(noisy: Tensor) -> tuple[Tensor, Tensor]:
+            logits, features = look(self.teacher.network, noisy)
+            return logits.softmax(dim=1), features
+
+        passes = self.config.passes
+        answer, features = mean_of_passes(maps, crops, noise=self.noise, passes=passes)
+        return normalised_entropy(answer).neg().exp(), normalised_entropy(features).neg().exp()
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Also the mean weight that the teacher's answers have on the unlabelled crops."""
+        if self._trust is None:
+            return {}
+        inside = batch.first.inside[batch.labelled_count :]
+        return super().health(batch) | {"trust": float(masked_mean(self._trust, inside))}
+
+
+def look(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits, and the features before the head as shares of the channels at each voxel."""
+    network = with_features(network, "duwm")
+    features = network.decode(network.encode(crops))
+    return network.head(features).float(), features.float().softmax(dim=1)

@@ -1,0 +1,70 @@
+"""Entropy minimisation (Grandvalet and Bengio, NeurIPS 2004): be sure of what you say."""
+
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.uncertainty import normalised_entropy
+from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
+from tracoco.methods.figures import class_shares
+from tracoco.methods.method import Method, NetworkFactory, RunFacts
+
+
+class EntropyMinimisationConfig(Settings):
+    """Settings of `entropy-minimisation`, by default those of SSL4MIS, where it is a baseline."""
+
+    unsupervised_weight: float = Field(default=0.2, ge=0)
+    """Largest weight of the entropy; 0.1 there, beside half of the supervised loss."""
+    rampup_steps: PositiveInt | None = None
+    """Steps until the weight is at its largest; the whole run if not given."""
+
+
+class EntropyMinimisation(Method):
+    """One network that doubts less and less on unlabelled crops.
+
+    SSL4MIS also lessens the entropy of the labelled crops, whose labels say more; the original
+    does not, and neither does this.
+    """
+
+    Config = EntropyMinimisationConfig
+
+    def __init__(
+        self, config: EntropyMinimisationConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__()
+        self.network = build_network()
+        self.largest_weight = config.unsupervised_weight
+        self.rampup_steps = config.rampup_steps or facts.total_steps
+        self._answer: Tensor | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised, and the mean entropy of the voxels of unlabelled crops, at most 1."""
+        labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
+        inside = batch.first.inside
+        logits = self.network(batch.first.values).float()
+        probability = logits[unlabelled].softmax(dim=1)
+        self._answer = probability.detach()
+        entropy = masked_mean(normalised_entropy(probability), inside[unlabelled])
+        weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
+        return {
+            "supervised": supervised_loss(logits[labelled], batch.labels, inside[labelled]),
+            "entropy": weight * entropy,
+        }
+
+    def inference_network(self) -> nn.Module:
+        """The only one."""
+        return self.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The only one."""
+        return [self.network]
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last answers, and their entropy as a share of the largest."""
+        if self._answer is None:
+            return {}
+        inside = batch.first.inside[batch.labelled_count :]
+        shares = class_shares(most_likely(self._answer), self._answer.shape[1], inside)
+        return shares | {"entropy": float(masked_mean(normalised_entropy(self._answer), inside))}

@@ -1,0 +1,55 @@
+"""FixMatch (Sohn et al., NeurIPS 2020), as UniMatch's authors carry it over to segmentation."""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.weighting import masked_mean
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
+
+
+class FixMatchConfig(WeakToStrongConfig):
+    """Settings of `fixmatch`, by default those of the release for segmentation.
+
+    That release learns from labels by cross-entropy alone; here the supervised loss is the same
+    in every method.
+    """
+
+    unsupervised_weight: float = Field(default=1.0, ge=0)
+    """Weight of what the strong view teaches, from the first step on; as in the release, where it
+    counts as much as the cross-entropy of the labels."""
+    loss: Literal["ce", "dice"] = "ce"
+    """Cross-entropy of the labels that count, a mean over all voxels, as published. Or the Dice
+    of all classes where labels count, as in `unimatch`."""
+
+
+class FixMatch(WeakToStrong):
+    """Sure labels of the crops as they are must hold for a strong view of them."""
+
+    Config = FixMatchConfig
+    config: FixMatchConfig
+
+    def __init__(
+        self, config: FixMatchConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__(config, build_network(), facts)
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
+        """Supervised, and what the labels of unlabelled crops teach about their strong view."""
+        logits = self.network(batch.first.values).float()
+        lesson = self.strong_lesson(self.answers(batch, logits))
+        learnt = self._learn(self.network(lesson.crops).float(), lesson)
+        return {
+            "supervised": self.supervised(batch, logits),
+            "strong": self.config.unsupervised_weight * learnt,
+        }
+
+    def _learn(self, logits: Tensor, lesson: Lesson) -> Tensor:
+        if self.config.loss == "dice":
+            return lesson.dice(logits)
+        loss = F.cross_entropy(logits, lesson.label, reduction="none")
+        return masked_mean(loss * lesson.sure, lesson.inside)

@@ -1,0 +1,81 @@
+"""LG-ER-MT (Hang et al., MICCAI 2020): local and global structure, and low entropy."""
+
+from collections.abc import Sequence
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.consistency import mse_loss
+from tracoco.losses.structure import similarity_loss
+from tracoco.losses.uncertainty import normalised_entropy, self_information
+from tracoco.losses.weighting import masked_mean
+from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+
+
+class LGERMTConfig(StudentTeacherConfig):
+    """Settings of `lg-er-mt`, by default those of the second author's release."""
+
+    structure_weight: float = Field(default=0.01, ge=0)
+    """Largest weight of each of the other three terms: local and global structure, entropy."""
+    cube: PositiveInt = 16
+    """Voxels a side of the cubes whose voxels are compared with each other; squares in 2D."""
+    cubes: PositiveInt = 4
+    """How many are drawn at a step. The release takes cells of a grid of such cubes; here they lie
+    wherever they fit, so that a crop's sides need not be multiples."""
+
+
+class LGERMT(StudentTeacher):
+    """Mean Teacher on all crops that also compares structures, and wants the student to be sure.
+
+    The squared differences of probabilities and of self-information are halved, as released.
+    """
+
+    Config = LGERMTConfig
+    config: LGERMTConfig
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, three comparisons with the teacher, the entropy of unlabelled crops."""
+        unlabelled, inside = slice(batch.labelled_count, None), batch.first.inside
+        logits = self.student(batch.first.values).float()
+        answer = self.teacher(self.noisy(batch.first.values))
+        self.remember(logits[unlabelled], answer[unlabelled], inside[unlabelled])
+        probability = logits.softmax(dim=1)
+        entropy = normalised_entropy(probability[unlabelled])
+        weight = self.config.structure_weight * self.rampup(step)
+        return {
+            "supervised": self.supervised(batch, logits),
+            "consistency": self.consistency_weight(step) * mse_loss(logits, answer, inside) / 2,
+            "local": weight * self.local_difference(probability, answer, inside),
+            "global": weight * information_difference(probability, answer, inside),
+            "entropy": weight * masked_mean(entropy, inside[unlabelled]),
+        }
+
+    def local_difference(self, probability: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+        """How differently the voxels of a cube resemble each other, in cubes drawn anew."""
+        places = draw_cubes(inside.shape[1:], self.config.cube, self.config.cubes)
+        own, other, counted = (
+            torch.cat([maps[:, :, *place] for place in places])
+            for maps in (probability, answer, inside.unsqueeze(1))
+        )
+        return similarity_loss(own, other, counted.squeeze(1))
+
+
+def information_difference(probability: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    """Half the squared difference of the self-information, mean over classes and voxels."""
+    difference = self_information(probability) - self_information(answer)
+    return masked_mean(difference.square().mean(dim=1), inside) / 2
+
+
+def draw_cubes(size: Sequence[int], side: int, count: int) -> list[tuple[slice, ...]]:
+    """Places of cubes, the same in all crops; a cube ends where a shorter crop does."""
+    sides = [min(side, length) for length in size]
+    rooms = [length - own + 1 for length, own in zip(size, sides, strict=True)]
+    places = []
+    for _ in range(count):
+        starts = [int(torch.randint(room, ())) for room in rooms]
+        places.append(
+            tuple(slice(start, start + own) for start, own in zip(starts, sides, strict=True))
+        )
+    return places

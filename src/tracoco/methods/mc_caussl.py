@@ -1,0 +1,95 @@
+"""MC-CauSSL (Miao et al., ICCV 2023): decoders that teach each other must stay independent."""
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.mutual import mutual_loss
+from tracoco.losses.weighting import sigmoid_rampup
+from tracoco.methods.decoders import SeveralDecoders
+from tracoco.methods.independence import Independence, IndependenceConfig, Pairs, filters
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.shared_encoder import PredictWith, SharedEncoder
+from tracoco.networks.layers import Up
+
+WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")
+
+
+class MCCauSSLConfig(IndependenceConfig):
+    """Settings of `mc-caussl`, by default those of its release for the pancreas.
+
+    The release halves the supervised loss; here it is the same in every method, so that a
+    comparison has one thing less to explain.
+    """
+
+    unsupervised_weight: float = Field(default=0.1, ge=0)
+    """Largest weight of the consistency."""
+    rampup_steps: PositiveInt | None = None
+    """Steps until the weight is at its largest. If not given, six fifths of the run: the release
+    has 6,000 for a run of 5,000, so that its weight ends at 0.87 of the largest."""
+    temperature: float = Field(default=0.5, gt=0)
+    """Of the sharpening that makes a decoder's probabilities a target."""
+    independence_weight: float = Field(default=3.0, ge=0)
+    """Of how well each decoder's filters are explained by those of the two others."""
+    predict_with: PredictWith = "first"
+    """The release tests the first decoder alone."""
+
+
+class MCCauSSL(SharedEncoder):
+    """Three decoders, none of which may be a linear combination of the two others.
+
+    In the release only the first decoder becomes independent, since it reads the filters of the
+    others without their gradient; here all do. It takes filters with more weights than the others
+    have filters, as 3x3 convolutions have: else some combination explains them whatever they are.
+    """
+
+    Config = MCCauSSLConfig
+
+    def __init__(
+        self, config: MCCauSSLConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        decoders = SeveralDecoders("mc-caussl", build_network, WAYS_UP)
+        super().__init__(decoders, config.predict_with)
+        self.config = config
+        self.rampup_steps = config.rampup_steps or max(1, round(1.2 * facts.total_steps))
+        self.independence = Independence(self.pairs(), config, first_step=config.every)
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, agreement on unlabelled crops, and how far decoders are dependent."""
+        logits = self.decoders(batch.first.values)
+        self.remember(batch, logits)
+        distance = mutual_loss(
+            [each[batch.labelled_count :] for each in logits],
+            batch.first.inside[batch.labelled_count :],
+            temperature=self.config.temperature,
+            detached=True,
+        )
+        weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
+        # The mean over the layers of a decoder, and the sum over decoders.
+        explained = len(logits) * self.independence(self.pairs(), step)
+        return {
+            "supervised": self.supervised(batch, logits).sum(),
+            "consistency": weight * distance,
+            "independence": self.config.independence_weight * explained,
+        }
+
+    def before_step(self, batch: Batch, step: int) -> None:  # noqa: ARG002 - part of the contract
+        """Search for what explains each decoder by the others, if it is time to."""
+        self.independence.search(self.pairs(), step)
+
+    def pairs(self) -> Pairs:
+        """Filters of each decoder, layer by layer, with those of both others.
+
+        Left out are layers whose filters are not equally long in all decoders: such follow on a
+        doubling that leaves some decoders more channels.
+        """
+        decoders = [filters(each.decoder.blocks, each.head) for each in self.decoders.branches]
+        layers = [
+            layer for layer in zip(*decoders, strict=True) if len({own.shape for own in layer}) == 1
+        ]
+        return [
+            (own, torch.cat([*layer[:place], *layer[place + 1 :]]).detach())
+            for layer in layers
+            for place, own in enumerate(layer)
+        ]

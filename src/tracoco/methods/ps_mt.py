@@ -1,0 +1,178 @@
+"""PS-MT (Liu et al., CVPR 2022): perturbed and strict mean teachers."""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.losses.confident import confident_ce_loss
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.weighting import cosine_rampup, masked_mean, most_likely
+from tracoco.methods.ema import move_average
+from tracoco.methods.feature_noise import worst_noise
+from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating
+from tracoco.methods.mixing import check_partners, draw_mix
+from tracoco.methods.strong_view import strong_view
+from tracoco.networks.network import Network, with_features
+
+
+class PSMTConfig(Settings):
+    """Settings of `ps-mt`, by default those of its release, which is for photographs.
+
+    No settings for scans were published.
+    """
+
+    unsupervised_weight: float = Field(default=1.0, ge=0)
+    """Largest weight of the teachers' labels; the release has 0.06 to 0.6 with few labels and 1.5
+    with more."""
+    rampup_steps: PositiveInt | None = None
+    """Steps of the second stage until the weight is at its largest; 15 % of the run if not given,
+    as 12 of the release's 80 epochs."""
+    pretrain: float = Field(default=0.05, ge=0, lt=1)
+    """Share of the steps in which all three networks learn from labelled crops alone. The release
+    makes five passes over the labelled images."""
+    turn_steps: PositiveInt | None = None
+    """Steps for which one teacher follows the student, then the other does; an eightieth of the
+    run if not given, as an epoch of the release."""
+    decay: float = Field(default=0.996, ge=0, lt=1)
+    """Share of the teacher whose turn it is that each step keeps."""
+    likely: float = Field(default=0.6, ge=0, le=1)
+    """A voxel teaches where the teachers' largest probability is at least this."""
+    feature_noise: float = Field(default=2.0, ge=0)
+    """Length of the noise on the student's coarsest map, one number a crop."""
+    cutmix: bool = True
+    """Put a box of another crop's strong view into each one."""
+    predict_with: Literal["teachers", "teacher"] = "teachers"
+    """Both teachers, which takes twice as long, or the first alone."""
+
+
+class Teachers(nn.Module):
+    """Two networks that answer together, by the mean of their logits."""
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Logits of each class, [B, classes, ...]."""
+        return torch.stack([network(crops) for network in self.networks]).mean(dim=0)
+
+    def decode(self, features: list[Tensor]) -> Tensor:
+        """What their decoders make of the encoder's maps of another network."""
+        networks = cast("list[Network]", list(self.networks))
+        return torch.stack([each.head(each.decode(features)) for each in networks]).mean(dim=0)
+
+
+class PSMT(Method):
+    """A student with noise on crops and features, and two averaged teachers that see none.
+
+    The teachers differ in their first weights and learn from labels for as long as the first
+    stage lasts. Then they follow the student in turns, and their optimizer leaves them alone.
+    They label crops as at test time; in the release they do so with dropout. Its noise on
+    features is nearly nothing, since a gradient is divided by a much larger constant; here the
+    noise is as long as the setting says.
+    """
+
+    Config = PSMTConfig
+    idle_networks = True
+
+    def __init__(self, config: PSMTConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__()
+        if config.cutmix:
+            check_partners(facts.unlabelled_batch, None, facts.dimensions)
+        self.config = config
+        self.student = with_features(build_network(), "ps-mt")
+        self.teachers = Teachers([with_features(build_network(), "ps-mt") for _ in range(2)])
+        self.intensity_range = facts.intensity_range
+        self.pretrain_steps = round(config.pretrain * facts.total_steps)
+        self.rampup_steps = config.rampup_steps or max(1, round(0.15 * facts.total_steps))
+        self.turn_steps = config.turn_steps or max(1, facts.total_steps // 80)
+        self._answers: list[Tensor] = []
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, and past the first stage cross-entropy with the teachers' labels."""
+        count, inside = batch.labelled_count, batch.first.inside
+        if step < self.pretrain_steps:
+            return {"supervised": self._pretrain(batch)}
+        answer = self._label(batch.first.values[count:])
+        crops = strong_view(batch.first.values, inside, self.intensity_range)
+        if self.config.cutmix:
+            mix = draw_mix(len(answer), inside.shape[1:]).to(crops.device)
+            crops = torch.cat([crops[:count], mix(crops[count:])])
+            inside = torch.cat([inside[:count], mix(inside[count:])])
+            answer = mix(answer)
+        logits = self._perturbed(crops, inside)
+        taught = confident_ce_loss(
+            logits[count:], answer, inside[count:], likely=self.config.likely
+        )
+        return {
+            "supervised": supervised_loss(logits[:count], batch.labels, inside[:count]),
+            "confident_ce": self.unsupervised_weight(step) * taught,
+        }
+
+    def unsupervised_weight(self, step: int) -> float:
+        """Along half a cosine that starts with the second stage."""
+        ramp = cosine_rampup(step - self.pretrain_steps, self.rampup_steps)
+        return self.config.unsupervised_weight * ramp
+
+    def after_step(self, step: int) -> None:
+        """Move the teacher whose turn it is, BatchNorm's statistics included."""
+        if step >= self.pretrain_steps:
+            turn = (step - self.pretrain_steps) // self.turn_steps % 2
+            teacher = self.teachers.networks[turn]
+            move_average(teacher, self.student, self.config.decay, statistics=True)
+
+    def inference_network(self) -> nn.Module:
+        """Both teachers or the first, as the settings say."""
+        both = self.config.predict_with == "teachers"
+        return self.teachers if both else self.teachers.networks[0]
+
+    def predict_members(self, crops: Tensor) -> list[Tensor]:
+        """Also what each teacher says alone."""
+        alone = [teacher(crops).float().softmax(dim=1) for teacher in self.teachers.networks]
+        return [self.predict(crops), *alone]
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The student, and the teachers as long as they learn from labels."""
+        return [self.student, *self.teachers.networks]
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, how far teachers agree, how many are sure."""
+        if not self._answers:
+            return {}
+        first, second, both = self._answers
+        inside = batch.first.inside[batch.labelled_count :]
+        shares = class_shares(most_likely(both), both.shape[1], inside)
+        likely = masked_mean(both.amax(dim=1) >= self.config.likely, inside)
+        return shares | divergence_figures(first, second, inside) | {"likely": float(likely)}
+
+    def _pretrain(self, batch: Batch) -> Tensor:
+        """The labelled crops as they are for each teacher, a strong view for the student."""
+        crops = batch.first.values[: batch.labelled_count]
+        inside = batch.first.inside[: batch.labelled_count]
+        strong = strong_view(crops, inside, self.intensity_range)
+        logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
+        losses = [supervised_loss(each.float(), batch.labels, inside) for each in logits]
+        return torch.stack(losses).sum()
+
+    def _label(self, crops: Tensor) -> Tensor:
+        """The teachers' probabilities, without gradient."""
+        with evaluating(self.teachers):
+            first, second = (teacher(crops).float() for teacher in self.teachers.networks)
+        answer: Tensor = ((first + second) / 2).softmax(dim=1)
+        self._answers = [first.softmax(dim=1), second.softmax(dim=1), answer]
+        return answer
+
+    def _perturbed(self, crops: Tensor, inside: Tensor) -> Tensor:
+        """The student's logits, with the noise on its coarsest map that misleads teachers most."""
+        *fine, coarsest = self.student.encode(crops)
+        with evaluating(self.teachers):
+            noise = worst_noise(self.teachers.decode, [*fine, coarsest], inside)
+        coarsest = coarsest + self.config.feature_noise * noise.to(coarsest.dtype)
+        logits: Tensor = self.student.head(self.student.decode([*fine, coarsest]))
+        return logits.float()

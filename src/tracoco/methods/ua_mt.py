@@ -1,0 +1,74 @@
+"""UA-MT (Yu et al., MICCAI 2019): an uncertainty-aware mean teacher."""
+
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from tracoco.data.batches import Batch
+from tracoco.losses.consistency import mse_loss
+from tracoco.losses.uncertainty import normalised_entropy
+from tracoco.losses.weighting import masked_mean, sigmoid_rampup
+from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.repeated_passes import mean_of_passes
+from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+
+
+class UAMTConfig(StudentTeacherConfig):
+    """Settings of `ua-mt`, by default those of the authors' release."""
+
+    passes: PositiveInt = 8
+    """Passes of the teacher whose mean tells how sure it is; as released. They differ by noise,
+    and by dropout where the network has some."""
+    first_threshold: float = Field(default=0.75, ge=0, le=1)
+    """The teacher counts where its entropy is below this share of the largest there can be. The
+    share rises to 1 along the run, both as released."""
+
+
+class UAMT(StudentTeacher):
+    """Mean Teacher that counts only where the teacher is sure.
+
+    The release's figures for two classes are read as those for C: entropies are compared with
+    log C, and the mean is over C classes. Its 2D script keeps log 2 and 2 with four classes.
+    """
+
+    Config = UAMTConfig
+    config: UAMTConfig
+
+    def __init__(self, config: UAMTConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__(config, build_network, facts)
+        self._certain: Tensor | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Supervised loss, and the squared distance to a sure teacher's probabilities.
+
+        The student learns from one noisy pass; the mean of the others says only where.
+        """
+        unlabelled = slice(batch.labelled_count, None)
+        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        logits = self.student(batch.first.values).float()
+        answer = self.teacher(self.noisy(crops))
+        self.remember(logits[unlabelled], answer, inside)
+        self._certain = inside & (self.uncertainty(crops) < self.threshold(step))
+        distance = mse_loss(logits[unlabelled], answer, self._certain)
+        return {
+            "supervised": self.supervised(batch, logits),
+            "consistency": self.consistency_weight(step) * distance,
+        }
+
+    def uncertainty(self, crops: Tensor) -> Tensor:
+        """Entropy of the teacher's mean answer, from 0 to 1."""
+        (mean,) = mean_of_passes(
+            lambda noisy: (self.teacher(noisy),), crops, noise=self.noise, passes=self.config.passes
+        )
+        return normalised_entropy(mean)
+
+    def threshold(self, step: int) -> float:
+        """The share of the largest entropy that is not sure any more."""
+        first = self.config.first_threshold
+        return first + (1 - first) * sigmoid_rampup(step, self.total_steps)
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Also how much of the unlabelled crops the teacher is sure of."""
+        if self._certain is None:
+            return {}
+        inside = batch.first.inside[batch.labelled_count :]
+        return super().health(batch) | {"certain": float(masked_mean(self._certain, inside))}

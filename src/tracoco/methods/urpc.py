@@ -1,0 +1,145 @@
+"""URPC (Luo et al., MICCAI 2021): uncertainty-rectified consistency of a decoder's levels."""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.errors import UserError
+from tracoco.losses.pyramid import pyramid_loss
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.weighting import most_likely, sigmoid_rampup
+from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.networks.layers import CONVOLUTION
+from tracoco.networks.network import Network, with_features
+
+HEAD_SIZE = {2: 3, 3: 1}
+"""Voxels along an axis of a coarse level's head, by number of dimensions, as released."""
+CHANNEL_DROPOUT = (0.5, 0.3, 0.2)
+"""Shares of the maps of coarse levels that are dropped in 3D, coarsest first."""
+
+
+class URPCConfig(Settings):
+    """Settings of `urpc`, by default those of its releases.
+
+    Those releases halve the supervised loss; here it is the same in every method, so that a
+    comparison has one thing less to explain.
+    """
+
+    unsupervised_weight: float = Field(default=0.1, ge=0)
+    """Largest weight of the consistency between levels."""
+    rampup_steps: PositiveInt | None = None
+    """Steps until the weight is at its largest; the whole run if not given."""
+    perturb: bool = True
+    """Whether coarse levels see perturbed maps during training."""
+
+
+class Pyramid(nn.Module):
+    """A network with a head on every level of its decoder."""
+
+    def __init__(self, network: Network, classes: int, *, perturb: bool) -> None:
+        super().__init__()
+        self.network = network
+        self.perturb = perturb
+        size = HEAD_SIZE[network.dimensions]
+        convolution = CONVOLUTION[network.dimensions]
+        self.heads = nn.ModuleList(
+            convolution(width, classes, kernel_size=size, padding=size // 2)
+            for width in network.decoder_channels[:-1]
+        )
+        if not self.heads:
+            raise UserError(
+                "method 'urpc' compares the levels of a decoder, but this one has a single level; "
+                "set network.strides to more levels, or use another network or method"
+            )
+
+    def forward(self, crops: Tensor) -> list[Tensor]:
+        """Logits of each level, resized to the crops; the network's own come last."""
+        *coarse, fine = self.network.decode_levels(self.network.encode(crops))
+        # Linear where the 2D release takes the nearest voxel, which teaches jagged edges.
+        mode = {2: "bilinear", 3: "trilinear"}[self.network.dimensions]
+        answers = [
+            F.interpolate(head(self._seen(maps, level)).float(), crops.shape[2:], mode=mode)
+            for level, (head, maps) in enumerate(zip(self.heads, coarse, strict=True))
+        ]
+        return [*answers, self.network.head(fine).float()]
+
+    def _seen(self, maps: Tensor, level: int) -> Tensor:
+        """What the head of a coarse level sees of its maps; level 0 is the coarsest."""
+        if not (self.training and self.perturb):
+            return maps
+        if self.network.dimensions == 3:
+            # The release does so within the decoder, which would have to be another one.
+            return F.dropout3d(maps, CHANNEL_DROPOUT[min(level, len(CHANNEL_DROPOUT) - 1)])
+        if level == 0:
+            return F.dropout(maps, 0.5)
+        return multiply_noise(maps) if level == len(self.heads) - 1 else drop_salient(maps)
+
+
+class URPC(Method):
+    """One network; on unlabelled crops all levels of its decoder must agree with their mean."""
+
+    Config = URPCConfig
+
+    def __init__(self, config: URPCConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__()
+        self.config = config
+        network = with_features(build_network(), "urpc")
+        self.pyramid = Pyramid(network, facts.classes, perturb=config.perturb)
+        self.rampup_steps = config.rampup_steps or facts.total_steps
+        self._answers: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """The mean of the levels' supervised losses, and their distance to their mean."""
+        inside = batch.first.inside
+        labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
+        levels = self.pyramid(batch.first.values)
+        answers = [logits[unlabelled] for logits in levels]
+        with torch.no_grad():
+            probabilities = torch.stack([logits.softmax(dim=1) for logits in answers])
+            self._answers = (probabilities[-1], probabilities.mean(dim=0))
+        supervised = [
+            supervised_loss(logits[labelled], batch.labels, inside[labelled]) for logits in levels
+        ]
+        weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
+        return {
+            "supervised": torch.stack(supervised).mean(),
+            "consistency": weight * pyramid_loss(answers, inside[unlabelled]),
+        }
+
+    def inference_network(self) -> nn.Module:
+        """The network with its own head alone."""
+        return self.pyramid.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The network with all heads."""
+        return [self.pyramid]
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the mean's last labels, and how far the finest level is from it."""
+        if self._answers is None:
+            return {}
+        finest, mean = self._answers
+        inside = batch.first.inside[batch.labelled_count :]
+        shares = class_shares(most_likely(mean), mean.shape[1], inside)
+        return shares | divergence_figures(finest, mean, inside)
+
+
+def drop_salient(maps: Tensor) -> Tensor:
+    """Maps [B, C, ...] without their strongest places.
+
+    Those whose mean over the channels is above a share of the crop's largest one; the share is
+    drawn between 0.7 and 0.9 for all crops.
+    """
+    strength = maps.detach().mean(dim=1, keepdim=True)
+    largest = strength.flatten(1).amax(dim=1).reshape(-1, *[1] * (maps.ndim - 1))
+    share = torch.empty((), device=maps.device).uniform_(0.7, 0.9)
+    return maps * (strength < share * largest)
+
+
+def multiply_noise(maps: Tensor) -> Tensor:
+    """Maps [B, C, ...] times 1 + noise, uniform in [-0.3, 0.3] and the same for every crop."""
+    return maps * (1 + torch.empty_like(maps[0]).uniform_(-0.3, 0.3))

@@ -1,0 +1,126 @@
+"""Pseudo-labels of a crop as it is teach the same network about a strong view of it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.losses.supervised import class_dice_losses, supervised_loss
+from tracoco.losses.weighting import masked_mean, most_likely
+from tracoco.methods.figures import class_shares
+from tracoco.methods.method import Method, RunFacts, evaluating
+from tracoco.methods.mixing import check_partners, draw_small_mix
+from tracoco.methods.strong_view import strong_view
+
+
+class WeakToStrongConfig(Settings):
+    """Which pseudo-labels count, and whether strong views are mixed."""
+
+    threshold: float = Field(default=0.95, ge=0, le=1)
+    """A voxel counts where its largest probability is at least this; from FixMatch."""
+    cutmix: bool = True
+    """Put a box of another crop's strong view into every other one."""
+    pseudo_labels: Literal["training", "clean"] = "training"
+    """From the training pass, with dropout, or from a pass of their own without it. UniMatch's
+    release takes the former, but for what one crop gives to another, which is always clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The unlabelled crops of a batch, and what the network says of them, without gradient."""
+
+    crops: Tensor
+    inside: Tensor
+    """False where the crops are padding, [B, ...]."""
+    own: Tensor
+    """Probabilities that a crop has for itself, [B, C, ...]."""
+    given: Tensor
+    """Probabilities that go with the box which it gives to another, [B, C, ...]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A view of the unlabelled crops, and the labels that it is to be given."""
+
+    crops: Tensor
+    inside: Tensor
+    label: Tensor
+    """Class indices, [B, ...]."""
+    sure: Tensor
+    """True where a label counts, [B, ...]; nowhere in the padding."""
+
+    def dice(self, logits: Tensor) -> Tensor:
+        """1 - Dice of all classes, the background too, where labels count; 0 without any."""
+        return class_dice_losses(logits, self.label, self.sure).mean()
+
+
+class WeakToStrong(Method):
+    """One network that is its own teacher."""
+
+    network: nn.Module
+    config: WeakToStrongConfig
+
+    def __init__(self, config: WeakToStrongConfig, network: nn.Module, facts: RunFacts) -> None:
+        super().__init__()
+        if config.cutmix:
+            check_partners(facts.unlabelled_batch, None, facts.dimensions)
+        self.config = config
+        self.network = network
+        self.intensity_range = facts.intensity_range
+        self._pseudo_labels: Tensor | None = None
+
+    def supervised(self, batch: Batch, logits: Tensor) -> Tensor:
+        """Cross-entropy and Dice of the labelled crops, which come first in `logits`."""
+        labelled = slice(batch.labelled_count)
+        return supervised_loss(logits[labelled], batch.labels, batch.first.inside[labelled])
+
+    def answers(self, batch: Batch, logits: Tensor) -> Answers:
+        """What pseudo-labels are made of; `logits` are those of the training pass, of all crops."""
+        unlabelled = slice(batch.labelled_count, None)
+        crops = batch.first.values[unlabelled]
+        own = given = logits[unlabelled].detach().softmax(dim=1)
+        if self.config.cutmix or self.config.pseudo_labels == "clean":
+            with evaluating(self.network):
+                given = self.network(crops).float().softmax(dim=1)
+        if self.config.pseudo_labels == "clean":
+            own = given
+        self._pseudo_labels = own
+        return Answers(crops, batch.first.inside[unlabelled], own, given)
+
+    def plain_lesson(self, answers: Answers) -> Lesson:
+        """The crops as they are."""
+        return self._lesson(answers.crops, answers.inside, answers.own)
+
+    def strong_lesson(self, answers: Answers) -> Lesson:
+        """A strong view of each crop; every other one has a box of another crop's view."""
+        inside, probability = answers.inside, answers.own
+        crops = strong_view(answers.crops, inside, self.intensity_range)
+        if self.config.cutmix:
+            mix = draw_small_mix(len(crops), inside.shape[1:]).to(crops.device)
+            crops, inside = mix(crops), mix(inside)
+            probability = mix(probability, answers.given)
+        return self._lesson(crops, inside, probability)
+
+    def _lesson(self, crops: Tensor, inside: Tensor, probability: Tensor) -> Lesson:
+        confidence, label = probability.max(dim=1)
+        return Lesson(crops, inside, label, (confidence >= self.config.threshold) & inside)
+
+    def inference_network(self) -> nn.Module:
+        """The only one."""
+        return self.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The only one."""
+        return [self.network]
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, and how many are sure enough to count."""
+        if self._pseudo_labels is None:
+            return {}
+        inside, labels = batch.first.inside[batch.labelled_count :], self._pseudo_labels
+        shares = class_shares(most_likely(labels), labels.shape[1], inside)
+        sure = labels.amax(dim=1) >= self.config.threshold
+        return shares | {"likely": float(masked_mean(sure, inside))}
