@@ -61,7 +61,7 @@ def test_a_voxel_that_meets_the_background_at_a_corner_alone_is_not_on_the_surfa
     assert found[3, 3] == -1
 
 
-def test_the_row_of_a_three_by_three_object() -> None:
+def test_a_row_through_an_object() -> None:
     assert distances(ROW)[0, 0].tolist() == [1, 0.5, 0, -1, 0, 0.5, 1]
 
 
