@@ -1,7 +1,6 @@
 """Teachers that are the running average of a student, for all methods that have one."""
 
 import copy
-from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,6 @@ class EmaTeacher(nn.Module):
         network: nn.Module,
         decay: float,
         *,
-        steady: bool = False,
         copy_buffers: bool = False,
         warms_up: bool = True,
     ) -> None:
@@ -28,28 +26,21 @@ class EmaTeacher(nn.Module):
         Args:
             network: the student as it was built.
             decay: share of the teacher that each step keeps, once the average has warmed up.
-            steady: in evaluation mode always, also while its method trains.
             copy_buffers: take over the student's BatchNorm statistics at every step. Needed where
-                the teacher is steady or predicts, since then it normalises by them.
+                the teacher predicts, since then it normalises by them.
             warms_up: average over few steps at first, as `update` says; else `decay` holds at once.
         """
         super().__init__()
         self.network = copy.deepcopy(network).requires_grad_(requires_grad=False)
         self.decay = decay
-        self.steady = steady
         self.copy_buffers = copy_buffers
         self.warms_up = warms_up
-        self.train(self.training)
 
     def forward(self, crops: Tensor) -> Tensor:
         """Class probabilities of the crops, without gradient."""
         with torch.no_grad():
             logits: Tensor = self.network(crops)
         return logits.float().softmax(dim=1)
-
-    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002 - torch's signature
-        """Follow the method into training mode, unless steady."""
-        return super().train(mode and not self.steady)
 
     def become(self, student: nn.Module) -> None:
         """Start anew as a copy of the student, its statistics included."""
