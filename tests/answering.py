@@ -21,6 +21,20 @@ class Answering(nn.Module):
         return logits.expand(len(crops), -1, *crops.shape[2:])
 
 
+class Constant(nn.Module):
+    """Gives every voxel the same logits, and notes what it was asked."""
+
+    def __init__(self, *logits: float) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(torch.tensor(logits))
+        self.calls: list[Tensor] = []
+
+    def forward(self, crops: Tensor) -> Tensor:
+        self.calls.append(crops)
+        logits = self.logits.reshape(1, -1, *[1] * (crops.ndim - 2))
+        return logits.expand(len(crops), -1, *crops.shape[2:])
+
+
 def everywhere(*probabilities: float, dimensions: int = 3) -> Tensor:
     """The same in every voxel of every crop."""
     return torch.tensor(probabilities).reshape(1, -1, *[1] * dimensions)

@@ -1,8 +1,12 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
 from tracoco.losses.answer_distance import answer_distance, class_distance, joint_distance
+
+Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def voxels(*probabilities: tuple[float, ...]) -> Tensor:
@@ -31,7 +35,7 @@ def test_for_more_classes_each_has_squared_denominators() -> None:
 
 
 @pytest.mark.parametrize("measure", [joint_distance, class_distance])
-def test_padding_does_not_count_and_the_target_has_no_gradient(measure) -> None:  # type: ignore[no-untyped-def]
+def test_padding_does_not_count_and_the_target_has_no_gradient(measure: Measure) -> None:
     own = voxels((0.6, 0.4), (0.9, 0.1)).requires_grad_()
     other = voxels((0.3, 0.7), (0.0, 1.0)).requires_grad_()
     inside = torch.tensor([[True, False]])

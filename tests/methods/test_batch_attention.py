@@ -35,9 +35,9 @@ def influence(attention: BatchAttention) -> torch.Tensor:
 def test_the_first_layer_looks_within_a_crop_and_the_second_across_crops_at_a_voxel() -> None:
     attention = make()
     within, across = attention.within, attention.across
-    attention.across = torch.nn.Identity()  # type: ignore[assignment]
+    attention.across = torch.nn.Identity()  # type: ignore[assignment] # left out
     assert influence(attention).tolist() == [[True, True, True], [False, False, False]]
-    attention.within, attention.across = torch.nn.Identity(), across  # type: ignore[assignment]
+    attention.within, attention.across = torch.nn.Identity(), across  # type: ignore[assignment] # left out
     assert influence(attention).tolist() == [[False, True, False], [False, True, False]]
     attention.within = within
     assert influence(attention).all()

@@ -1,32 +1,19 @@
-import copy
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from answering import Constant
+from resuming import after_steps
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import bcp
 from tracoco.methods.bcp import BCP, Known, draw_box
 
 SECOND_STAGE = 20
-
-
-class Constant(nn.Module):
-    """A network that gives every voxel the same logits and notes what it was asked."""
-
-    def __init__(self, *logits: float) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(logits))
-        self.calls: list[Tensor] = []
-
-    def forward(self, crops: Tensor) -> Tensor:
-        self.calls.append(crops)
-        logits = self.logits.reshape(1, -1, *[1] * (crops.ndim - 2))
-        return logits.expand(len(crops), -1, *crops.shape[2:])
 
 
 class Copying(nn.Module):
@@ -225,28 +212,11 @@ def test_without_a_first_stage_the_teacher_averages_from_the_first_step() -> Non
     assert "copy_paste" in method(make_batch(), 0)
 
 
-def take_step(method: BCP, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
-    torch.manual_seed(step)
-    optimizer.zero_grad()
-    torch.stack(list(method(batch, step).values())).sum().backward()
-    optimizer.step()
-    method.after_step(step)
-
-
 @pytest.mark.parametrize("saved_at", [2, 3, 4])
 def test_saved_around_the_second_stage_a_run_goes_on_alike(saved_at: int) -> None:
     """The second stage starts behind step 2."""
     found = []
-    for stops in (False, True):
-        method = make(2, pretrain=0.1)
-        optimizer = torch.optim.SGD(method.student.parameters(), lr=0.1, momentum=0.9)
-        for step in range(6):
-            if stops and step == saved_at:
-                states = copy.deepcopy([method.state_dict(), optimizer.state_dict()])
-                method = make(2, pretrain=0.1)
-                optimizer = torch.optim.SGD(method.student.parameters(), lr=0.1, momentum=0.9)
-                method.load_state_dict(states[0])
-                optimizer.load_state_dict(states[1])
-            take_step(method, optimizer, make_batch(2, seed=step), step)
+    for save in (None, saved_at):
+        method = after_steps(partial(make, 2, pretrain=0.1), 6, save)
         found.append(torch.cat([weights(method.student), weights(method.teacher)]))
     assert torch.equal(*found)

@@ -52,7 +52,7 @@ def test_only_correct_voxels_become_prototypes_and_the_best_scored_of_them(
     dimensions: int, classes: int
 ) -> None:
     separation = make(classes)
-    separation.projector = Given()  # type: ignore[assignment]
+    separation.projector = Given()  # type: ignore[assignment] # a stand-in
     separation.selectors = nn.ModuleList(Given(1.0) for _ in range(1, classes))
     batch = make_batch(dimensions, classes)
     features, logits = features_of(batch), logits_of(batch, classes)
@@ -97,7 +97,7 @@ def test_padding_is_neither_prototype_nor_compared() -> None:
 
 def test_features_by_hand_on_and_across_the_prototype() -> None:
     separation = make()
-    separation.projector = separation.predictor = Given()  # type: ignore[assignment]
+    separation.projector = separation.predictor = Given()  # type: ignore[assignment] # a stand-in
     separation.selectors = nn.ModuleList([Given(1e-9)])
     batch = make_batch(2, labelled=1, unlabelled=1, size=(2, 2))
     batch.labels[:] = 1
@@ -125,7 +125,7 @@ def test_labelled_voxels_go_by_their_label_and_others_by_the_answer() -> None:
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_every_head_learns_and_prototypes_have_no_gradient(autocast: bool) -> None:  # noqa: FBT001
+def test_every_head_learns_and_prototypes_have_no_gradient(autocast: bool) -> None:  # noqa: FBT001 - a parameter
     separation = make(4)
     batch = make_batch(3, 4)
     judged: list[bool] = []

@@ -54,7 +54,7 @@ def test_unsure_voxels_by_hand_and_their_ramp(dimensions: int, step: int, ramp: 
     method = make(dimensions, temperature=1.0)
     tell(method, (0.6, 0.4), (0.5, 0.5))
     method.threshold.fill_(0.7)
-    method.move_threshold = lambda *_: None  # type: ignore[method-assign]
+    method.move_threshold = lambda *_: None  # type: ignore[method-assign] # held
     terms = method(make_batch(dimensions), step)
     assert terms["unsure"].item() == pytest.approx(0.1 * ramp * 1000 * 0.01, rel=1e-4)
     assert terms["labels"].item() == 0.0

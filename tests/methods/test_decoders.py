@@ -51,7 +51,7 @@ def test_equal_ways_up_still_begin_with_other_weights() -> None:
     factory = partial(build_network, "light-unet", channels=1, classes=2, dimensions=2, filters=4)
     decoders = SeveralDecoders("test", factory, ("linear", "linear"))
     first, second = decoders.branches
-    assert not torch.equal(first.head.weight, second.head.weight)  # type: ignore[arg-type]
+    assert not torch.equal(first.head.weight, second.head.weight)  # type: ignore[arg-type] # a tensor
     own, other = first.decoder.state_dict(), second.decoder.state_dict()
     assert own.keys() == other.keys()
     assert any(not torch.equal(own[key], other[key]) for key in own)
@@ -94,7 +94,7 @@ def test_decoders_that_contradict_each_other_surely_have_a_mean() -> None:
             logits = torch.tensor([80.0, -80.0]).reshape(1, 2, 1, 1)
             return [logits, -logits]
 
-    mean = MeanOfDecoders(Told())  # type: ignore[arg-type]
+    mean = MeanOfDecoders(Told())  # type: ignore[arg-type] # a tensor
     assert mean(torch.zeros(1, 1, 1, 1)).softmax(dim=1).flatten().tolist() == [0.5, 0.5]
 
 

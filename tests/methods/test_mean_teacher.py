@@ -2,26 +2,12 @@ import math
 
 import pytest
 import torch
+from answering import Constant
 from samples import make_batch, make_method
-from torch import Tensor, nn
 
 from tracoco.methods.mean_teacher import MeanTeacher
 
 PAST_THE_RAMP = 1000
-
-
-class Constant(nn.Module):
-    """A network that gives every voxel the same logits and notes what it was asked."""
-
-    def __init__(self, *logits: float) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(torch.tensor(logits))
-        self.calls: list[Tensor] = []
-
-    def forward(self, crops: Tensor) -> Tensor:
-        self.calls.append(crops)
-        logits = self.logits.reshape(1, -1, *[1] * (crops.ndim - 2))
-        return logits.expand(len(crops), -1, *crops.shape[2:])
 
 
 def make(**settings: object) -> MeanTeacher:

@@ -1,12 +1,11 @@
-import copy
 import math
 
 import pytest
 import torch
+from resuming import after_steps
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
 from tracoco.losses.distribution_contrast import distribution_contrast
 from tracoco.methods.patchcl import PatchCL
 
@@ -156,29 +155,13 @@ def test_the_teacher_averages_network_and_projector() -> None:
     assert method.inference_network() is method.student.network
 
 
-def take_step(method: PatchCL, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
-    torch.manual_seed(step)
-    optimizer.zero_grad()
-    torch.stack(list(method(batch, step).values())).sum().backward()
-    optimizer.step()
-    method.after_step(step)
-
-
 @pytest.mark.parametrize("saved_at", [2, 3, 4])
 def test_saved_and_built_anew_a_run_goes_on_alike(saved_at: int) -> None:
     """The queues and the thresholds are part of what is saved."""
     found = []
-    for stops in (False, True):
-        method = make()
-        optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.1, momentum=0.9)
-        for step in range(6):
-            if stops and step == saved_at:
-                states = copy.deepcopy([method.state_dict(), optimizer.state_dict()])
-                method = make()
-                optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.1, momentum=0.9)
-                method.load_state_dict(states[0])
-                optimizer.load_state_dict(states[1])
-            take_step(method, optimizer, make_batch(2, seed=step), step)
-        found.append(torch.cat([weights(method), method.queues.embeddings.flatten()]))
-        found[-1] = torch.cat([found[-1], method.chooser.thresholds, method.chooser.steps])
+    for save in (None, saved_at):
+        method = after_steps(make, 6, save)
+        chooser = method.chooser
+        kept = [method.queues.embeddings.flatten(), chooser.thresholds, chooser.steps]
+        found.append(torch.cat([weights(method), *kept]))
     assert torch.equal(*found)

@@ -1,12 +1,11 @@
-import copy
 import math
 
 import pytest
 import torch
+from resuming import after_steps
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
@@ -254,27 +253,6 @@ def test_one_unlabelled_crop_cannot_be_mixed() -> None:
     assert method(make_batch(2, unlabelled=1), PAST_THE_RAMP)["confident_ce"].isfinite()
 
 
-def take_step(method: PSMT, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
-    torch.manual_seed(step)
-    optimizer.zero_grad(set_to_none=True)
-    torch.stack(list(method(batch, step).values())).sum().backward()
-    optimizer.step()
-    method.after_step(step)
-
-
 @pytest.mark.parametrize("saved_at", [2, 3, 6])
 def test_saved_and_built_anew_a_run_goes_on_alike(saved_at: int) -> None:
-    found = []
-    for stops in (False, True):
-        method = make()
-        optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.1, momentum=0.9)
-        for step in range(8):
-            if stops and step == saved_at:
-                states = copy.deepcopy([method.state_dict(), optimizer.state_dict()])
-                method = make()
-                optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.1, momentum=0.9)
-                method.load_state_dict(states[0])
-                optimizer.load_state_dict(states[1])
-            take_step(method, optimizer, make_batch(2, seed=step), step)
-        found.append(weights(method))
-    assert torch.equal(*found)
+    assert torch.equal(*(weights(after_steps(make, 8, save)) for save in (None, saved_at)))
