@@ -76,7 +76,7 @@ def against_cases(command: Command, work: Path) -> Row:
 
 
 def _row(command: Command, of: str, folders: list[Path], sizes: list[int]) -> Row:
-    best = best_of(4, *(partial(command.call, folder) for folder in folders))
+    best = best_of(6, *(partial(command.call, folder) for folder in folders))
     exponent = growth_exponent(sizes, best)
     figures = ", ".join(f"{n:,}: {s:.2f} s" for n, s in zip(sizes, best, strict=True))
     return Row(

@@ -48,7 +48,7 @@ def _same_windows() -> list[Row]:
         with evaluating(method):
             found["theirs"] = _monai(method.predict, volume, WINDOW, config)[0]
 
-    times = best_of(4, ours, theirs)
+    times = best_of(6, ours, theirs)
     labels = {name: answer.argmax(dim=0) for name, answer in found.items()}
     same = float((labels["ours"] == labels["theirs"]).double().mean())
     what, against = "VNet over a scan, 4 windows of 112 x 112 x 80", "MONAI, plain network"

@@ -79,6 +79,8 @@ def _same_dice() -> Row:
     papers = {name: _mean_dice(method, _uniform(stride)) for name, stride in SCALED.items()}
     title = max(papers, key=lambda name: abs(papers[name] - ours))
     told = ", ".join(f"{name}'s {score:.2f} %" for name, score in papers.items())
+    denser = InferenceConfig(overlap=0.75)
+    few, many = (len(window_places(SCAN, WINDOW, each)) for each in (InferenceConfig(), denser))
     return Row(
         f"default overlap: Dice, against the strides that differ more ({title}'s)",
         "the paper's strides, scaled to the crop",
@@ -91,8 +93,8 @@ def _same_dice() -> Row:
         f"Mean of {len(TESTED)} phantoms of the demo; with {told}. A light UNet of 8 filters after "
         f"{STEPS} steps on {len(LEARNT)} others. It normalises each crop by itself and was trained "
         "briefly, so what it says of a voxel depends on the window; the paper's strides ask "
-        "several times as often, and the mean of the answers is better. The way to have it is "
-        "inference.overlap=0.75, at four to eight times the time.",
+        "several times as often, and the mean of the answers is better. inference.overlap=0.75 "
+        f"gives {_mean_dice(method, denser):.2f} %, with {many} windows in place of {few}.",
     )
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.networks.layers import concatenate, interpolate, level_widths
+from tracoco.networks.layers import add, concatenate, interpolate, level_widths
 
 
 def test_widths_double() -> None:
@@ -27,3 +27,13 @@ def test_linear_goes_a_quarter_of_the_way(dimensions: int) -> None:
 def test_concatenate_puts_the_skip_first() -> None:
     merged = concatenate(torch.zeros(1, 1, 2, 2), torch.ones(1, 2, 2, 2))
     assert merged[0, :, 0, 0].tolist() == [0, 1, 1]
+
+
+def test_add_spares_what_a_gradient_needs_and_the_skip_always() -> None:
+    skip, risen = torch.ones(1, 1, 2, 2), torch.full((1, 1, 2, 2), 2.0)
+    assert add(skip, risen).eq(3).all()
+    assert risen.eq(2).all()
+    with torch.no_grad():
+        assert add(skip, risen) is risen
+    assert risen.eq(3).all()
+    assert skip.eq(1).all()

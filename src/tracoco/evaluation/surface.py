@@ -10,8 +10,10 @@ from scipy.spatial import KDTree
 
 Mask = NDArray[np.bool_]
 
-DENSE = 1 / 20
-"""Share of surface voxels in a box from which a map of the box is faster than a search tree."""
+DENSE = 1 / 8
+"""Share of surface voxels in a box from which a map of the box is faster than a search tree.
+
+Of boxes of 32 to 96 voxels a side, the tree was faster up to a tenth, the map from a fifth on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,3 +30,11 @@ def concatenate(skip: Tensor, risen: Tensor) -> Tensor:
 def level_widths(filters: int, levels: int) -> tuple[int, ...]:
     """Channels of each level, fine to coarse: twice as many at half the resolution."""
     return tuple(filters * 2**level for level in range(levels))
+
+
+def add(skip: Tensor, risen: Tensor) -> Tensor:
+    """Sum of the encoder's map and the one that comes up from the level below.
+
+    The latter is nobody else's: where no gradient needs it as it was, its memory is taken.
+    """
+    return skip + risen if torch.is_grad_enabled() else risen.add_(skip)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tracoco.geometry import Index, Strides, total_stride
 from tracoco.networks import NETWORKS
-from tracoco.networks.layers import CONVOLUTION, TRANSPOSED, Up, level_widths
+from tracoco.networks.layers import CONVOLUTION, TRANSPOSED, Up, add, level_widths
 from tracoco.networks.network import Network
 from tracoco.networks.stages import Decoder, Encoder
 
@@ -146,7 +146,7 @@ def _decoder(widths: tuple[int, ...], up: Up, strides: Strides) -> Decoder:
             for (coarse, fine), stride in zip(pairs, reversed(strides), strict=True)
         ],
         [_activated(fine, Pointwise(fine, fine, bias=False)) for _, fine in pairs],
-        merge=torch.add,
+        merge=add,
     )
 
 

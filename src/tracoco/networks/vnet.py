@@ -2,10 +2,9 @@
 
 from itertools import pairwise
 
-import torch
 from torch import nn
 
-from tracoco.networks.layers import Up, interpolate, level_widths
+from tracoco.networks.layers import Up, add, interpolate, level_widths
 from tracoco.networks.network import Network
 from tracoco.networks.stages import Decoder, Encoder
 
@@ -45,7 +44,7 @@ def _decoder(widths: tuple[int, ...], up: Up) -> Decoder:
     return Decoder(
         [_double(coarse, fine, up) for coarse, fine in pairs],
         [_block(fine, fine, depth) for (_, fine), depth in zip(pairs, DECODER_DEPTHS, strict=True)],
-        merge=torch.add,
+        merge=add,
         dropout=nn.Dropout3d(DROPOUT),
     )
 

@@ -74,7 +74,8 @@ def normalise(
     kept = channel[box.slices] if box else channel
     if high <= low:
         return np.zeros_like(kept)
-    scaled: NDArray[np.float32] = (kept - np.float32(low)) / np.float32(high - low)
+    scaled: NDArray[np.float32] = kept - np.float32(low)
+    scaled /= np.float32(high - low)
     return scaled.clip(0, 1, out=scaled)
 
 

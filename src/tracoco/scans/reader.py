@@ -51,6 +51,8 @@ def read_image(path: Path) -> Scan:
 
 def read_images(paths: Sequence[Path]) -> Scan:
     """Read the channels of one scan from several files; the first file gives grid and source."""
+    if len(paths) == 1:  # to concatenate a single one would be to copy the scan
+        return read_image(paths[0])
     read_grids(paths)
     scans = [read_image(path) for path in paths]
     return replace(scans[0], array=np.concatenate([scan.array for scan in scans]))
