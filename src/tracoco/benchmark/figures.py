@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from tracoco.benchmark.peak_memory import noted_peak
 from tracoco.benchmark.result import RunResult
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json
@@ -50,6 +51,7 @@ def run_result(
         seconds_a_step=median(record["seconds"] for record in log),
         seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, protocol),
         versions={key: facts[key] for key in versions() if key in facts},
+        peak_mb=noted_peak(folder),
     )
 
 

@@ -41,6 +41,8 @@ class RunResult:
     seconds_a_case: float
     """Median of the predictions."""
     versions: dict[str, Any]
+    peak_mb: float | None = None
+    """The most memory that the training held; None where the system does not tell."""
 
 
 def write_result(path: Path, result: RunResult) -> None:

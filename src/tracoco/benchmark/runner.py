@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tracoco.benchmark.figures import run_result
+from tracoco.benchmark.peak_memory import peak_noted
 from tracoco.benchmark.result import RunResult, read_result, write_result
 from tracoco.benchmark.run_spec import RunSpec
 from tracoco.errors import Stopped
@@ -20,6 +21,7 @@ from tracoco.project.store import Store
 from tracoco.training.build import run_method
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.run_folder import RunFolder
+from tracoco.training.team import choose_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,15 @@ class Runner:
         """The run's folder, with all of its steps taken: now, earlier, or the rest of them now."""
         config, folder = spec.config(seed), self.folder(spec, seed)
         if steps_done(folder) < config.training.steps:
-            stopped = train(
-                self.project,
-                config,
-                folder,
-                resume=True,
-                device=self.device,
-                console=self.console,
-            ).signal
+            with peak_noted(folder, choose_device(self.device)):
+                stopped = train(
+                    self.project,
+                    config,
+                    folder,
+                    resume=True,
+                    device=self.device,
+                    console=self.console,
+                ).signal
             if stopped:
                 raise Stopped("stopped; the same command goes on from here", stopped)
         return folder

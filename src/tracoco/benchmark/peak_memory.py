@@ -1,0 +1,57 @@
+"""The most memory that a training held, as far as the system tells."""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from tracoco.files import read_json, write_json
+
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+FORGET_PEAK = "5"
+"""What Linux takes as the order to count the peak of resident memory anew."""
+
+
+@contextmanager
+def peak_noted(folder: Path, device: torch.device) -> Iterator[None]:
+    """Note in a run's folder how much was held at most; a run in parts has the most of them.
+
+    On a GPU it is what torch had allocated there, elsewhere the memory of this process, torch
+    itself included. On systems that do not tell nothing is noted.
+    """
+    start_count(device)
+    try:
+        yield
+    finally:
+        found = [mb for mb in (noted_peak(folder), counted_mb(device)) if mb is not None]
+        if found and folder.is_dir():
+            write_json(folder / "memory.json", {"peak_mb": max(found)})
+
+
+def noted_peak(folder: Path) -> float | None:
+    """The peak of a run in MB of a million bytes, if it was noted."""
+    path = folder / "memory.json"
+    return float(read_json(path)["peak_mb"]) if path.exists() else None
+
+
+def start_count(device: torch.device) -> None:
+    """Forget earlier peaks, and give back what earlier runs of this process have freed."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+        RESET.write_text(FORGET_PEAK, encoding="ascii")
+
+
+def counted_mb(device: torch.device) -> float | None:
+    """The peak since the count started."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    if not STATUS.exists():
+        return None
+    lines = STATUS.read_text(encoding="ascii").splitlines()
+    held = next((line for line in lines if line.startswith("VmHWM")), None)
+    return int(held.split()[1]) * 1024 / 1e6 if held else None
