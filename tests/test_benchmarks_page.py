@@ -48,6 +48,7 @@ def write_grid(root: Path, name: str = "balls", text: str = GRID) -> None:
             dice=80.0 + shift,
             case_dice={"a": 75.0 + shift, "b": 85.0 + shift},
             seconds=60.0 + 60.0 * run.seed,
+            peak_mb=400.0 if "super" in run.row else 600.0,
             missed=1,
         )
         values = {"row": run.row, "run": "any", **asdict(result)}
@@ -95,6 +96,7 @@ def test_a_row_has_means_and_spreads_over_seeds_and_its_difference(tmp_path: Pat
     text = shown(tmp_path)
     # Dice 81.5 and 82.5: mean 82, sd sqrt(0.5); 1 and 2 minutes; a missed structure a seed.
     row = "| cps | 2 / 18 | 2 | 82.0 ± 0.7 | 70.0 ± 0.0 | 2.00 ± 0.00 | 1.00 ± 0.00 | 2 | 1.5 |"
+    row += " 600 | 1.0x, 1.5x |"
     assert f"{row} +1.50 [+1.50, +1.50] |" in text
     assert "| upper bound | 20 / 0 | 2 | 90.5 ± 0.7 |" in text
     assert '- tracoco-ce: method `tracoco`, `method.semi_supervised="ce"`\n' in text

@@ -44,8 +44,10 @@ def rows_and_pairs(rows: tuple[Row, ...]) -> str:
     reference = next((row for row in rows if row.name == REFERENCE), None)
     units = _same(done, "units")
     head = ["row", "labelled / unlabelled", "seeds", "Dice, %", "Jaccard, %", f"HD95, {units}"]
-    head += [f"ASD, {units}", "missed", "minutes", f"Dice above {REFERENCE}"]
+    head += [f"ASD, {units}", "missed", "minutes", "memory, MB", "time, memory", "Dice"]
     main = table(head, [_cells(row, reference) for row in rows])
+    main += f"\nThe last two columns are relative to {REFERENCE}: multiples, and points with their "
+    main += "95 % interval.\n"
     pairs = [_pair_cells(comparison) for comparison in comparisons(rows)]
     paired = f"\n{table(PAIRED, pairs)}" if pairs else ""
     return f"{warning}{main}\n{_conditions(done)}\n{''.join(notes)}{paired}"
@@ -85,14 +87,27 @@ def _cells(row: Row, reference: Row | None) -> list[str]:
     results = list(row.results.values())
     cells = [plain(row.name), "", seeds_text(row)]
     if not results:
-        return cells + [""] * 7
+        return cells + [""] * 9
     cells[1] = " or ".join(dict.fromkeys(f"{r.labelled} / {r.unlabelled}" for r in results))
     cells += [spread(over_seeds(results, name)) for name in ("dice", "jaccard")]
     cells += [spread(over_seeds(results, name), 2) for name in ("hd95", "asd")]
-    minutes = sum(result.seconds for result in results) / len(results) / 60
-    cells += [str(sum(result.missed for result in results)), f"{minutes:.1f}"]
-    found = compare(row, reference) if reference and row is not reference else None
-    return [*cells, f"{found.interval.mean:+.2f} {interval_text(found)}" if found else ""]
+    seconds, memory = (over_seeds(results, name) for name in ("seconds", "peak_mb"))
+    cells += [str(sum(result.missed for result in results))]
+    cells += [f"{seconds.mean / 60:.1f}" if seconds else "", f"{memory.mean:.0f}" if memory else ""]
+    if reference is None or row is reference:
+        return [*cells, "", ""]
+    found = compare(row, reference)
+    above = f"{found.interval.mean:+.2f} {interval_text(found)}" if found else ""
+    return [*cells, _times(row, reference), above]
+
+
+def _times(row: Row, reference: Row) -> str:
+    """Seconds and memory as multiples of the reference's, over all seeds of each."""
+    found = []
+    for name in ("seconds", "peak_mb"):
+        own, others = (over_seeds(list(each.results.values()), name) for each in (row, reference))
+        found.append(f"{own.mean / others.mean:.1f}x" if own and others else "?")
+    return ", ".join(found) if reference.results else ""
 
 
 def _pair_cells(comparison: Comparison) -> list[str]:
