@@ -28,6 +28,8 @@ SHAPE = (200, 180, 88)
 """A cropped scan of the Left Atrium."""
 PAIRS = 4
 """Crop pairs of a batch, 2 of them labelled."""
+AUGMENTED = ("data.flips=all", "data.turns=true")
+"""All that can be done to a crop, brightness included, which is on by default."""
 ALONE = Team(0, 1, torch.device("cpu"))
 
 
@@ -37,7 +39,7 @@ def rows(work: Path) -> list[Row]:
     project = init_project(data, work / "project")
     prepare(project)
     experiments = [
-        Experiment.of(project, load_config(None, [f"data.crop={list(crop)}"]))
+        Experiment.of(project, load_config(None, [f"data.crop={list(crop)}", *AUGMENTED]))
         for crop in ((112, 112, 80), (48, 40, 24))
     ]
     large, small = experiments

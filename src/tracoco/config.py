@@ -48,9 +48,10 @@ class DataConfig(Settings):
     full: everything; the second crop lies where the first does.
     low: whatever is left if the second crop lies anywhere below the first, as in the release.
     """
-    flips: Literal["all", "plane", "none"] = "all"
-    """Axes that may be reversed: all, those of the plane of quarter turns, or none."""
-    turns: bool = True
+    flips: Literal["all", "plane", "none"] = "none"
+    """Axes that may be reversed: all, those of the plane of quarter turns, or none. A body is not
+    symmetric: short trainings are better without (docs/benchmarks.md); try it in long ones."""
+    turns: bool = False
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)
     """Intensities are multiplied by a factor in [1 - brightness, 1 + brightness]."""

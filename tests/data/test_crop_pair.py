@@ -223,7 +223,7 @@ def test_the_setting_says_how_far_the_second_crop_lies(project: Project) -> None
 
 
 def test_low_means_low_after_flips_and_turns(project: Project) -> None:
-    settings, moved = rule((12, 12, 8), overlap="low"), 0
+    settings, moved = rule((12, 12, 8), overlap="low", flips="all", turns=True), 0
     for seed in range(60):
         pair = draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
         shift = np.subtract(pair.first.start, pair.second.start)
@@ -240,12 +240,13 @@ def test_low_means_low_after_flips_and_turns(project: Project) -> None:
         (2, (0, 14, 8), (6, 11, 6), 0.441819, 0.657433),
     ],
 )
-def test_the_default_settings_draw_what_they_always_drew(
+def test_flips_and_turns_draw_what_they_always_drew(
     project: Project, seed: int, first: Index, second: Index, mean: float, next_draw: float
 ) -> None:
     # Noted before there were other rule_names and strong changes: old runs must stay the same.
     random = np.random.default_rng(seed)
-    pair = draw_crop_pair(stored(project), rule((12, 8, 10)), random, labelled=True)
+    settings = rule((12, 8, 10), flips="all", turns=True)
+    pair = draw_crop_pair(stored(project), settings, random, labelled=True)
     assert (pair.first.start, pair.second.start) == (first, second)
     assert pair.first.values.mean() == pytest.approx(mean, abs=1e-5)
     assert random.random() == pytest.approx(next_draw, abs=1e-6)
@@ -254,7 +255,10 @@ def test_the_default_settings_draw_what_they_always_drew(
 @pytest.mark.parametrize("seed", range(20))
 def test_the_label_moves_with_the_image(project: Project, seed: int) -> None:
     pair = draw_crop_pair(
-        stored(project), rule((12, 10, 8)), np.random.default_rng(seed), labelled=True
+        stored(project),
+        rule((12, 10, 8), flips="all", turns=True),
+        np.random.default_rng(seed),
+        labelled=True,
     )
     assert pair.label is not None
     ball = pair.label == 1
