@@ -3,29 +3,30 @@
 from typing import Any
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from tracoco.data.batches import Batch
-from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.context_contrast import ContextContrast, ContrastConfig
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.networks.network import with_features
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.one_network import OneNetwork
+from tracoco.networks.network import Network, with_features
 
 
 class CACConfig(ContrastConfig):
     """Settings of `cac`."""
 
-    noise: float = Field(default=0.2, ge=0)
+    noise: float = Field(default=0.05, ge=0)
     """Uniform noise on each crop, as a fraction of the intensity range; the same as TraCoCo's."""
 
 
-class CAC(Method):
+class CAC(OneNetwork):
     """One network whose features agree in the overlap of two crops.
 
     Unlabelled crops teach the features but never the head, which learns from labels alone.
     """
 
     Config = CACConfig
+    network: Network
 
     def __init__(self, config: CACConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
         super().__init__()
@@ -34,21 +35,8 @@ class CAC(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, and the contrast of the unlabelled crop pairs."""
-        labelled = slice(batch.labelled_count)
         logits, contrast = self.contrast(self.network, batch, step)
-        inside = batch.first.inside[labelled]
-        return {
-            "supervised": supervised_loss(logits[labelled], batch.labels, inside),
-            "contrast": contrast,
-        }
-
-    def inference_network(self) -> nn.Module:
-        """The only one, without the projector."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
+        return {"supervised": labelled_loss(logits, batch), "contrast": contrast}
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projector, which is no network: nothing but the contrast looks through it."""
