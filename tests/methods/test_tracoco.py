@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,7 @@ from torch import nn
 from tracoco.errors import UserError
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import PeerLoss, crc_loss
+from tracoco.methods.cotraining import CoTraining
 from tracoco.methods.tracoco import TraCoCo
 
 PAST_THE_RAMP = 1000
@@ -127,13 +129,35 @@ class Recorder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.convolution = nn.Conv3d(1, 2, 1)
-        self.norm = nn.BatchNorm3d(2)
+        self.norm: nn.Module = nn.BatchNorm3d(2)
         self.calls: list[tuple[bool, torch.Tensor]] = []
 
     def forward(self, crops: torch.Tensor) -> torch.Tensor:
         self.calls.append((self.training, crops.detach().clone()))
         normed: torch.Tensor = self.norm(self.convolution(crops))
         return normed
+
+
+@pytest.mark.parametrize(
+    ("norm", "settings", "first_pass"),
+    [
+        (nn.InstanceNorm3d, {}, 2),  # mixed and clean passes see the unlabelled crops
+        (nn.BatchNorm3d, {}, 4),  # its statistics are those of all crops
+        (nn.InstanceNorm3d, {"pseudo_labels": "training"}, 4),
+        (nn.InstanceNorm3d, {"cutmix": False}, 4),
+    ],
+)
+def test_unlabelled_crops_skip_a_first_pass_that_nobody_looks_at(
+    norm: Callable[[int], nn.Module], settings: dict[str, object], first_pass: int
+) -> None:
+    for name, more in (("cps", settings), ("tracoco", settings | {"translation": False})):
+        method = make_method(name, 3, 2, 30, 2, **more)
+        assert isinstance(method, CoTraining)
+        recorder = Recorder()
+        recorder.norm = norm(2)
+        method.networks[0] = recorder
+        method(make_batch(), 5)
+        assert len(recorder.calls[0][1]) == first_pass
 
 
 def recorded(**settings: object) -> tuple[TraCoCo, Recorder]:

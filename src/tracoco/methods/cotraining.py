@@ -14,7 +14,7 @@ from tracoco.methods.figures import gate_figures
 from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform_noise
 from tracoco.methods.mixing import check_partners, draw_mix
 from tracoco.methods.peers import Peers
-from tracoco.networks.statistics import frozen_statistics
+from tracoco.networks.statistics import frozen_statistics, mixes_crops
 
 
 class TwoNetworksConfig(Settings):
@@ -92,6 +92,16 @@ class CoTraining(TwoNetworks):
         if config.cutmix:
             check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
         self.config = config
+
+    def needed_crops(self, batch: Batch) -> Tensor:
+        """All crops, or those with labels if only these are looked at before they are mixed.
+
+        With clean pseudo-labels and CutMix the others go through the networks twice as it is.
+        BatchNorm takes its statistics from all crops, so that there all are needed.
+        """
+        unseen = self.config.cutmix and self.config.pseudo_labels == "clean"
+        spared = unseen and not mixes_crops(self.networks)
+        return batch.first.values[: batch.labelled_count] if spared else batch.first.values
 
     def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
         """What the peers teach on the unlabelled crops, Eq. (6), or on mixed ones, Eq. (10)."""

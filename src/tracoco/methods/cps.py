@@ -18,7 +18,7 @@ class CPS(CoTraining):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised learning of both, plus cross-entropy with the peer's labels."""
-        first = self.logits(batch.first.values)
+        first = self.logits(self.needed_crops(batch))
         taught = self.semi_supervised(batch, first, ce_loss)
         return {
             "supervised": self.supervised(batch, first),

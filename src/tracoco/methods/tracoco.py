@@ -16,7 +16,7 @@ from tracoco.networks.statistics import frozen_statistics
 
 
 class TraCoCoConfig(CoTrainingConfig):
-    """Settings of `tracoco`; the symbols are the paper's."""
+    """Settings of `tracoco`; symbols are the paper's, and so are defaults if nothing else is said."""
 
     semi_supervised: Literal["crc", "ce", "kl", "mse"] = "crc"
     """What a network learns from its peer: confident regional cross-entropy, or one of the
@@ -54,8 +54,9 @@ class TraCoCo(CoTraining):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Eq. (1): supervised, plus lambda times semi-supervised and translation-consistent."""
         weight = self.unsupervised_weight(step)
-        first = self.logits(batch.first.values)
-        translation = self._translation(batch, first, weight) if self.config.translation else {}
+        translates = self.config.translation
+        first = self.logits(batch.first.values if translates else self.needed_crops(batch))
+        translation = self._translation(batch, first, weight) if translates else {}
         return {
             "supervised": self.supervised(batch, first),
             self.config.semi_supervised: weight * self.semi_supervised(batch, first, self._loss),

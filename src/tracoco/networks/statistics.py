@@ -7,6 +7,11 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 
+def mixes_crops(module: nn.Module) -> bool:
+    """Whether what is made of a crop depends on the others of its batch, as BatchNorm has it."""
+    return any(isinstance(part, _BatchNorm) for part in module.modules())
+
+
 @contextmanager
 def frozen_statistics(module: nn.Module) -> Iterator[None]:
     """Passes in here leave BatchNorm's running statistics alone.
