@@ -72,7 +72,8 @@ class Subject:
         folder.mkdir(parents=True)
         team = Team(0, 1, torch.device("cpu"))
         trainer = Trainer(method, config, folder, team, identity={"run": "benchmark"})
-        return cls(trainer, draw_batch(setting.crop), Journal(folder, 0, 0.3, SilentDisplay()))
+        journal = Journal(folder, 0, {"background": 0.7, "organ": 0.3}, SilentDisplay())
+        return cls(trainer, draw_batch(setting.crop), journal)
 
     @property
     def networks(self) -> list[nn.Module]:

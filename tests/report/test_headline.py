@@ -42,10 +42,11 @@ def test_the_papers_rule_for_empty_masks_is_named(bench: "Bench") -> None:
 
 def test_a_collapse_is_a_warning_with_its_steps(bench: "Bench") -> None:
     log = [
-        bench.record(step, **({"collapsed": True} if 4 <= step < 8 else {})) for step in range(30)
+        bench.record(step, **({"collapsed": ["organ"]} if 4 <= step < 8 else {}))
+        for step in range(30)
     ]
     (warning,) = warnings(RunRecord.read(bench.run(log=log)))
-    assert "from step 4 to 7" in warning
+    assert "from step 4 to 7: there, 'organ' was all but absent" in warning
 
 
 def test_scores_on_training_cases_are_a_warning(bench: "Bench") -> None:

@@ -36,7 +36,9 @@ def test_several_classes_are_shown_with_their_sum(bench: "Bench") -> None:
 
 
 def test_collapsed_steps_are_shaded_in_every_chart(bench: "Bench") -> None:
-    log = [bench.record(step, **({"collapsed": True} if step >= 5 else {})) for step in range(8)]
+    log = [
+        bench.record(step, **({"collapsed": ["organ"]} if step >= 5 else {})) for step in range(8)
+    ]
     assert all(
         chart.spans == [(5, 7)] for chart in health_charts(RunRecord.read(bench.run(log=log)))
     )

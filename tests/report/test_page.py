@@ -115,7 +115,9 @@ def test_what_users_name_is_escaped(bench: "Bench") -> None:
 
 
 def test_a_collapse_and_an_unfinished_run_are_shown_on_top(bench: "Bench") -> None:
-    log = [bench.record(step, **({"collapsed": True} if step > 9 else {})) for step in range(20)]
+    log = [
+        bench.record(step, **({"collapsed": ["organ"]} if step > 9 else {})) for step in range(20)
+    ]
     page = write_report(bench.run(log=log)).read_text(encoding="utf-8")
     top = page[: page.index('id="curves"')]
     assert "from step 10 to 19" in top

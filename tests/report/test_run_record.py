@@ -27,7 +27,7 @@ def test_a_run_that_did_not_is_not(bench: "Bench", done: int) -> None:
 def test_collapsed_steps_are_joined_into_spans(bench: "Bench") -> None:
     collapsed = {2, 3, 4, 9}
     log = [
-        bench.record(step, **({"collapsed": True} if step in collapsed else {}))
+        bench.record(step, **({"collapsed": ["organ"]} if step in collapsed else {}))
         for step in range(12)
     ]
     assert RunRecord.read(bench.run(log=log)).collapsed_spans() == [(2, 4), (9, 9)]

@@ -1,35 +1,54 @@
+"""A class that is missing from the pseudo-labels for long, whichever it is."""
+
+import pytest
+
 from tracoco.training.health import CollapseMonitor
 
-SOUND, LOW = {"share/0": 0.9}, {"share/0": 0.995}
+EXPECTED = {"background": 0.94, "organ": 0.06}
+SOUND, LOW = {"share/0": 0.9, "share/1": 0.1}, {"share/0": 0.995, "share/1": 0.005}
 
 
-def observed(monitor: CollapseMonitor, *shares: dict[str, float]) -> list[bool]:
+def observed(monitor: CollapseMonitor, *shares: dict[str, float]) -> list[list[str]]:
     return [monitor.observe(share) for share in shares]
 
 
-def test_collapsed_is_a_hundred_steps_below_a_tenth_of_the_labelled_share() -> None:
-    # Labelled share 6%: foreground below 0.6% counts, and 0.5% is below.
-    found = observed(CollapseMonitor(0.06), *[LOW] * 120)
-    assert found.index(True) == 99
-    assert all(found[99:])
+def test_absent_is_a_hundred_steps_below_a_tenth_of_the_labelled_share() -> None:
+    # Labelled share 6%: below 0.6% counts, and 0.5% is below.
+    found = observed(CollapseMonitor(EXPECTED), *[LOW] * 120)
+    assert found == [[]] * 99 + [["organ"]] * 21
 
 
 def test_one_sound_step_starts_the_count_again() -> None:
-    monitor = CollapseMonitor(0.06)
+    monitor = CollapseMonitor(EXPECTED)
     assert not any(observed(monitor, *[LOW] * 99, SOUND, *[LOW] * 99))
     assert monitor.observe(LOW)
     assert not monitor.observe(SOUND)
 
 
 def test_a_small_organ_is_not_a_collapse() -> None:
-    assert not any(observed(CollapseMonitor(0.02), *[LOW] * 200))
+    assert not any(observed(CollapseMonitor({"background": 0.98, "organ": 0.02}), *[LOW] * 200))
+
+
+@pytest.mark.parametrize(
+    ("shares", "absent"),
+    [
+        ((1.0, 0.0, 0.0), ["a", "b"]),
+        ((0.0, 1.0, 0.0), ["background", "b"]),  # as cross pseudo supervision has done
+        ((0.9, 0.1, 0.0), ["b"]),
+        ((0.9, 0.05, 0.05), []),
+    ],
+)
+def test_every_class_can_be_absent(shares: tuple[float, ...], absent: list[str]) -> None:
+    monitor = CollapseMonitor({"background": 0.88, "a": 0.06, "b": 0.06})
+    health = {f"share/{index}": share for index, share in enumerate(shares)}
+    assert observed(monitor, *[health] * 100)[-1] == absent
 
 
 def test_the_count_survives_a_resume_through_the_log() -> None:
     history = [{"step": step, "health": LOW} for step in range(70)]
-    found = observed(CollapseMonitor(0.06, history), *[LOW] * 40)
-    assert found.index(True) == 29
+    found = observed(CollapseMonitor(EXPECTED, history), *[LOW] * 40)
+    assert found.index(["organ"]) == 29
 
 
 def test_methods_without_pseudo_labels_never_collapse() -> None:
-    assert not any(observed(CollapseMonitor(0.5), *[{}] * 200))
+    assert not any(observed(CollapseMonitor(EXPECTED), *[{}] * 200))

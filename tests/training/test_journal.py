@@ -3,6 +3,8 @@ from pathlib import Path
 from tracoco.training.journal import Journal
 from tracoco.training.run_log import Record, read_log
 
+SHARES = {"background": 0.9, "organ": 0.1}
+
 
 class Listener:
     def __init__(self) -> None:
@@ -17,29 +19,31 @@ class Listener:
 
 
 def record(step: int, background: float) -> Record:
-    return {"step": step, "loss": 1.0, "terms": {}, "health": {"share/0": background}}
+    health = {"share/0": background, "share/1": 1 - background}
+    return {"step": step, "loss": 1.0, "terms": {}, "health": health}
 
 
 def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, labelled_share=0.1, display=listener) as journal:
+    with Journal(tmp_path, 0, SHARES, listener) as journal:
         for step in range(130):
             journal.write(record(step, 1.0 if step < 120 else 0.5))
-    assert listener.lines == [
-        "step 99: the pseudo-labels have collapsed to background",
-        "step 120: the pseudo-labels show foreground again",
-    ]
+    gone, back = listener.lines
+    assert gone.startswith("step 99: 'organ' is all but absent from the pseudo-labels, and is 10 %")
+    assert "method.unsupervised_weight" in gone
+    assert back == "step 120: 'organ' is back in the pseudo-labels"
     assert listener.shown == list(range(130))
     log = read_log(tmp_path / "log.jsonl")
     assert [entry["step"] for entry in log if entry.get("collapsed")] == list(range(99, 120))
+    assert log[99]["collapsed"] == ["organ"]
 
 
 def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0, labelled_share=0.1, display=Listener()) as journal:
+    with Journal(tmp_path, 0, SHARES, Listener()) as journal:
         for step in range(110):
             journal.write(record(step, 1.0))
     listener = Listener()
-    with Journal(tmp_path, 105, labelled_share=0.1, display=listener) as journal:
+    with Journal(tmp_path, 105, SHARES, listener) as journal:
         journal.write(record(105, 1.0))
     assert listener.lines == []
     assert [entry["step"] for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))

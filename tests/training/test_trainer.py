@@ -20,6 +20,7 @@ from tracoco.training.team import Team
 from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
 
 ALONE = Team(0, 1, torch.device("cpu"))
+SHARES = {"background": 0.5, "organ": 0.5}
 
 
 def settings(steps: int = 6, **optimizer: float) -> Config:
@@ -43,7 +44,7 @@ def run(
     validate: Validate | None = None,
     request: StopRequest | None = None,
 ) -> FitResult:
-    with Journal(made.folder, made.step, 0.5, SilentDisplay()) as journal:
+    with Journal(made.folder, made.step, SHARES, SilentDisplay()) as journal:
         batches = some_batches(made.step, stop)
         return made.fit(batches, journal, request or StopRequest(), validate)
 
@@ -172,11 +173,12 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
             head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))
     listener = Listener()
     batch = make_batch(dimensions=3)
-    with Journal(tmp_path, 0, 0.5, listener) as journal:
+    with Journal(tmp_path, 0, SHARES, listener) as journal:
         made.fit([batch] * 102, journal, StopRequest())
     log = read_log(tmp_path / "log.jsonl")
     assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]
-    assert listener.lines == ["step 99: the pseudo-labels have collapsed to background"]
+    (line,) = listener.lines
+    assert line.startswith("step 99: 'organ' is all but absent from the pseudo-labels")
     assert log[-1]["health"]["share/0"] == 1.0
 
 

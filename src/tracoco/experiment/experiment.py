@@ -90,11 +90,12 @@ class Experiment:
         return sum(self.store.case(id_).shape[0] for id_ in self.splits.labelled)
 
     @property
-    def labelled_share(self) -> float:
-        """Share of the foreground in the labelled scans."""
+    def labelled_shares(self) -> dict[str, float]:
+        """Share of each class in the labelled scans, background first."""
         counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
         total = np.sum([count for count in counts if count], axis=0)
-        return float(total[1:].sum() / total.sum())
+        shares = (total / total.sum()).tolist()
+        return dict(zip(self.plan.class_names, shares, strict=True))
 
     def source(self, team: Team) -> BatchSource:
         """The batches of this process."""
@@ -126,7 +127,7 @@ class Experiment:
         """What the run folder says of the data and of the batch over all processes."""
         batch = sum(self.config.data.batch)
         return {
-            "labelled_share": self.labelled_share,
+            "labelled_share": sum(list(self.labelled_shares.values())[1:]),
             "global_batch": batch * team.world_size,
             "world_size": team.world_size,
             "threads": torch.get_num_threads(),

@@ -82,8 +82,8 @@ def opened_journal(
     with shown_progress(title, trainer.step, steps, console) as display:
         for line in (experiment.announcement(trainer.team), *trainer.arrangement.notes):
             display.say(line)
-        share = experiment.labelled_share
-        with Journal(trainer.folder, trainer.step, share, display) as journal:
+        shares = experiment.labelled_shares
+        with Journal(trainer.folder, trainer.step, shares, display) as journal:
             yield journal
 
 

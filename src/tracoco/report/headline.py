@@ -81,8 +81,8 @@ def warnings(run: RunRecord) -> list[str]:
     ]
     if spans:
         found.append(
-            f"The pseudo-labels were collapsed to background {' and '.join(spans)}: there, the "
-            "unlabelled scans taught that there is nothing to find."
+            f"The pseudo-labels were collapsed {' and '.join(spans)}: there, {_absent(run)} was "
+            "all but absent from them, and the unlabelled scans taught that there is none."
         )
     found += [
         f"The scores of '{scores.name}' are no test of new scans: {scores.file.watermark}."
@@ -95,6 +95,12 @@ def warnings(run: RunRecord) -> list[str]:
         for reason in run.seen_before(scores)
     ]
     return found
+
+
+def _absent(run: RunRecord) -> str:
+    """The classes that were absent at one time or another."""
+    found = dict.fromkeys(name for record in run.log for name in record.get("collapsed", ()))
+    return " and ".join(f"'{name}'" for name in found)
 
 
 def unfinished_note(run: RunRecord) -> str | None:

@@ -1,4 +1,9 @@
-"""Health of the pseudo-labels: a run whose unlabelled crops teach "all background" says so."""
+"""Health of the pseudo-labels: a run whose unlabelled crops teach that a class is absent says so.
+
+In runs that were made to fail, the shares of the classes showed it first, within 50 steps, while
+the agreement of the two networks looked better than ever: everything was background, or everything
+the same structure.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,22 +14,25 @@ COLLAPSE_STEPS = 100
 
 
 class CollapseMonitor:
-    """Notices when the foreground has been all but absent from the pseudo-labels for long.
+    """Notices when a class has been all but absent from the pseudo-labels for long.
 
-    Collapsed means: for 100 steps the foreground's share of the pseudo-labels was below a tenth
-    of its share of the labelled scans.
+    Absent means: for 100 steps its share of the pseudo-labels was below a tenth of its share of
+    the labelled scans.
     """
 
-    def __init__(self, labelled_share: float, history: Iterable[Record] = ()) -> None:
-        self._least = COLLAPSE_SHARE * labelled_share
-        self._steps = 0
+    def __init__(
+        self, labelled_shares: Mapping[str, float], history: Iterable[Record] = ()
+    ) -> None:
+        """`labelled_shares` has the classes in their order, background first."""
+        self._least = {name: COLLAPSE_SHARE * share for name, share in labelled_shares.items()}
+        self._steps = dict.fromkeys(labelled_shares, 0)
         for record in history:
             self.observe(record.get("health", {}))
 
-    def observe(self, health: Mapping[str, float]) -> bool:
-        """Take in one step's figures; true while the pseudo-labels are collapsed."""
-        if "share/0" not in health:
-            return False
-        low = 1 - health["share/0"] < self._least
-        self._steps = self._steps + 1 if low else 0
-        return self._steps >= COLLAPSE_STEPS
+    def observe(self, health: Mapping[str, float]) -> list[str]:
+        """Take in one step's figures; which classes are absent now, by name."""
+        for index, (name, least) in enumerate(self._least.items()):
+            share = health.get(f"share/{index}")
+            if share is not None:
+                self._steps[name] = self._steps[name] + 1 if share < least else 0
+        return [name for name, steps in self._steps.items() if steps >= COLLAPSE_STEPS]

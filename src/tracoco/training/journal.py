@@ -1,5 +1,6 @@
 """Everything that is said about a run while it goes on: log, display, warnings."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -11,24 +12,41 @@ from tracoco.training.run_log import Record, RunLog, rewind_log
 class Journal:
     """Takes in each step's record once: logs it, shows it, warns when the run goes astray."""
 
-    def __init__(self, folder: Path, step: int, labelled_share: float, display: Display) -> None:
+    def __init__(
+        self, folder: Path, step: int, labelled_shares: Mapping[str, float], display: Display
+    ) -> None:
+        """`labelled_shares` has each class's share of the labelled voxels, background first."""
         history = rewind_log(folder / "log.jsonl", step)
-        self._monitor = CollapseMonitor(labelled_share, history)
-        self._collapsed = bool(history and history[-1].get("collapsed"))
+        self._shares = labelled_shares
+        self._monitor = CollapseMonitor(labelled_shares, history)
+        self._absent: list[str] = history[-1].get("collapsed", []) if history else []
         self._log = RunLog(folder, step)
         self._display = display
 
     def write(self, record: Record) -> None:
         """Log and show one step."""
-        collapsed = self._monitor.observe(record["health"])
-        if collapsed:
-            record = record | {"collapsed": True}
-        if collapsed != self._collapsed:
-            state = "have collapsed to background" if collapsed else "show foreground again"
-            self._display.say(f"step {record['step']}: the pseudo-labels {state}")
-        self._collapsed = collapsed
+        absent = self._monitor.observe(record["health"])
+        if absent:
+            record = record | {"collapsed": absent}
+        for line in self._news(absent):
+            self._display.say(f"step {record['step']}: {line}")
+        self._absent = absent
         self._log.write(record)
         self._display.show(record)
+
+    def _news(self, absent: list[str]) -> Iterator[str]:
+        """What has changed since the step before."""
+        for name in absent:
+            if name not in self._absent:
+                yield (
+                    f"'{name}' is all but absent from the pseudo-labels, and is "
+                    f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
+                    "teach that there is none. Let them count less, or later: a smaller "
+                    "method.unsupervised_weight, or a longer method.rampup_steps"
+                )
+        for name in self._absent:
+            if name not in absent:
+                yield f"'{name}' is back in the pseudo-labels"
 
     def __enter__(self) -> "Journal":
         return self

@@ -59,7 +59,7 @@ def _scalars(record: Record) -> Iterator[tuple[str, float]]:
         if isinstance(value, dict):
             yield from ((f"{name}/{key}", inner) for key, inner in value.items())
         elif name != "step":
-            yield name, float(value)
+            yield name, float(len(value) if isinstance(value, list) else value)  # absent classes
 
 
 def _tensorboard(folder: Path, step: int) -> Any:
