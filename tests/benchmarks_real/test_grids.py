@@ -7,6 +7,7 @@ from benchmarks.real.data_sets import DATA_SETS
 
 from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.config import Config
+from tracoco.methods import METHODS
 from tracoco.presets import preset_chain
 from tracoco.project.plan import Plan
 from tracoco.training.build import run_crop, run_method
@@ -15,11 +16,11 @@ FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
 ALL_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "supervised-all"]
 TWO_ROWS = ["supervised", "tracoco"]
 GRIDS = {
-    "hippocampus": (10, ALL_ROWS, (0, 1, 2)),
-    "la": (8, ALL_ROWS, (0, 1)),
-    "acdc": (14, ALL_ROWS, (0, 1)),
-    "brats19": (10, TWO_ROWS, (0,)),
-    "btcv-pancreas": (4, TWO_ROWS, (0,)),
+    "hippocampus": ((3, 10), ALL_ROWS, (0, 1, 2)),
+    "la": ((8,), ALL_ROWS, (0, 1)),
+    "acdc": ((14,), ALL_ROWS, (0, 1)),
+    "brats19": ((10,), TWO_ROWS, (0,)),
+    "btcv-pancreas": ((4,), TWO_ROWS, (0,)),
 }
 
 
@@ -47,15 +48,23 @@ def test_a_grid_has_its_rows_its_labels_and_its_seeds(name: str) -> None:
     assert list(grid.datasets) == [name]
     assert grid.datasets[name].preset == DATA_SETS[name].preset
     found = [(run.seed, run.row, run.labelled) for run in grid_runs(grid)]
-    counts = {row: None if row == "supervised-all" else labelled for row in rows}
-    assert found == [(seed, row, counts[row]) for seed in seeds for row in rows]
+    counts = {row: (None,) if row == "supervised-all" else labelled for row in rows}
+    assert found == [(seed, row, n) for seed in seeds for row in rows for n in counts[row]]
 
 
-@pytest.mark.parametrize("name", GRIDS)
+def test_every_method_has_a_row_under_its_own_name_and_defaults() -> None:
+    grid = read_grid(FOLDER / "hippocampus-methods.yaml")
+    assert [(run.row, run.labelled) for run in grid_runs(grid)] == [(name, 10) for name in METHODS]
+    assert not any(row.method for row in grid.rows.values())
+    assert [name for name, row in grid.rows.items() if row.set] == ["cross-teaching"]
+    assert not grid.set
+
+
+@pytest.mark.parametrize("name", [*GRIDS, "hippocampus-methods"])
 def test_every_run_of_a_grid_can_be_built(name: str) -> None:
     for run in grid_runs(read_grid(FOLDER / f"{name}.yaml")):
         config = run.spec.config(run.seed)
-        plan = plan_of(name, config)
+        plan = plan_of(run.dataset, config)
         run_method(config, plan)
         assert run_crop(config, plan) == plan.crop
 
