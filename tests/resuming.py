@@ -1,34 +1,64 @@
 """Runs of a method that are cut off and go on from what was saved, for what tests compare."""
 
 import copy
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from samples import make_batch
 
+from tracoco.data.batches import Batch
 from tracoco.methods.method import Method
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 def after_steps(
-    make: Callable[[], AnyMethod], steps: int, saved_at: int | None = None
+    make: Callable[[], AnyMethod],
+    steps: Iterable[int],
+    saved_at: int | None = None,
+    classes: int = 2,
 ) -> AnyMethod:
     """The method after some steps; before `saved_at` all is saved, built anew and loaded."""
     method, optimizer = _begin(make)
-    for step in range(steps):
+    for step in steps:
         if step == saved_at:
             states = copy.deepcopy([method.state_dict(), optimizer.state_dict()])
             method, optimizer = _begin(make)
             method.load_state_dict(states[0])
             optimizer.load_state_dict(states[1])
-        torch.manual_seed(step)
-        optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(method(make_batch(2, seed=step), step).values())).sum().backward()
-        optimizer.step()
-        method.after_step(step)
+        batch = make_batch(2, classes, seed=step)
+        # Other cases at every step, so that what is kept of each is not always written anew.
+        cases = tuple(f"{case} of step {step}" for case in batch.cases)
+        take_step(method, optimizer, replace(batch, cases=cases), step)
     return method
+
+
+def take_step(method: Method, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
+    """All that the trainer asks of a method at a step."""
+    torch.manual_seed(step)
+    method.before_step(batch, step)
+    optimizer.zero_grad(set_to_none=True)
+    torch.stack(list(method(batch, step).values())).sum().backward()
+    optimizer.step()
+    method.after_step(step)
+
+
+def differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
+    """Names of what is not bitwise the same in two states of a method."""
+    assert first.keys() == second.keys()
+    return [name for name in first if not _same(first[name], second[name])]
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):  # of an inner optimizer or a bank
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+    if isinstance(first, list | tuple):
+        return all(_same(*pair) for pair in zip(first, second, strict=True))
+    return bool(first == second)
 
 
 def _begin(make: Callable[[], AnyMethod]) -> tuple[AnyMethod, torch.optim.Optimizer]:

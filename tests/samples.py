@@ -18,7 +18,10 @@ from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
 
 SHAPE = (26, 24, 20)
-SPARING: dict[str, dict[str, object]] = {"cross-teaching": {"second": "light-unet"}}
+SPARING: dict[str, dict[str, object]] = {
+    "cross-teaching": {"second": "light-unet"},
+    "sassnet": {"discriminator_filters": 4},
+}
 """Settings of methods that would build a large network by default."""
 
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from resuming import differing
 
 from tracoco.project.folder import Project
 
@@ -57,27 +59,34 @@ def start_and_signal(arguments: list[str], out: Path, number: int, after: int) -
     return process.wait(timeout=60)
 
 
-def weights(out: Path) -> dict[str, torch.Tensor]:
+def method_state(out: Path) -> dict[str, Any]:
     checkpoint = torch.load(out / "last.pt", weights_only=True)
     assert checkpoint["step"] == STEPS
-    method: dict[str, torch.Tensor] = checkpoint["method"]
-    return method
+    state: dict[str, Any] = checkpoint["method"]
+    return state
 
 
 def assert_same_run(resumed: Path, whole: Path) -> None:
     assert steps_logged(resumed) == list(range(STEPS))
-    first, second = weights(whole), weights(resumed)
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        assert torch.equal(value, second[name]), f"{name} differs after a resume"
+    assert differing(method_state(whole), method_state(resumed)) == []
 
 
 @pytest.fixture(scope="module")
 def whole(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbed."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    subprocess.run(command(project, out, 0), env=environment(), check=True, capture_output=True)
+    finish(command(project, out, 0))
     return out
+
+
+def kill_and_resume(arguments: list[str], out: Path) -> None:
+    after = random.randint(1, STEPS - 1)  # noqa: S311 - any step will do
+    assert start_and_signal(arguments, out, signal.SIGKILL, after) == -signal.SIGKILL
+    finish([*arguments, "--resume"])
+
+
+def finish(arguments: list[str]) -> None:
+    subprocess.run(arguments, env=environment(), check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -85,18 +94,19 @@ def test_killed_at_a_random_step_and_resumed_the_weights_are_bitwise_equal(
     project: Project, whole: Path, tmp_path: Path, workers: int
 ) -> None:
     out = tmp_path / "run"
-    after = random.randint(1, STEPS - 1)  # noqa: S311 - any step will do
-    assert (
-        start_and_signal(command(project, out, workers), out, signal.SIGKILL, after)
-        == -signal.SIGKILL
-    )
-    subprocess.run(
-        command(project, out, workers, "--resume"),
-        env=environment(),
-        check=True,
-        capture_output=True,
-    )
+    kill_and_resume(command(project, out, workers), out)
     assert_same_run(out, whole)
+
+
+def test_killed_and_resumed_an_inner_optimizer_goes_on_as_well(
+    project: Project, tmp_path: Path
+) -> None:
+    chosen = ("--set", "method.name=sassnet", "--set", "method.discriminator_filters=4")
+    whole, out = tmp_path / "whole", tmp_path / "run"
+    finish(command(project, whole, 0, *chosen))
+    kill_and_resume(command(project, out, 0, *chosen), out)
+    assert_same_run(out, whole)
+    assert method_state(out)["discriminator._extra_state"]["state"]
 
 
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 0), (signal.SIGINT, 2)])
@@ -108,7 +118,5 @@ def test_asked_to_stop_it_finishes_the_step_saves_and_says_so(
     done = torch.load(out / "last.pt", weights_only=True)["step"]
     assert steps_logged(out) == list(range(done))
     assert 2 <= done < STEPS
-    subprocess.run(
-        command(project, out, 0, "--resume"), env=environment(), check=True, capture_output=True
-    )
+    finish(command(project, out, 0, "--resume"))
     assert_same_run(out, whole)

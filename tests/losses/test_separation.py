@@ -19,6 +19,13 @@ def test_all_prototypes_count_alike() -> None:
     assert loss.item() == pytest.approx(0.5, rel=1e-5)
 
 
+def test_the_length_of_a_prototype_does_not_count() -> None:
+    # At length one (0.6, 0.8) and (0, 1): cosines 0.6 and 0.
+    prototypes = torch.tensor([[3.0, 4.0], [0.0, 2.0]])
+    loss = separation_loss(torch.tensor([[1.0, 0.0]]), prototypes, torch.zeros(1))
+    assert loss.item() == pytest.approx(0.7, rel=1e-5)
+
+
 def test_the_weights_are_sigmoids_divided_by_their_mean() -> None:
     features = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     prototype = torch.tensor([[1.0, 0.0]])

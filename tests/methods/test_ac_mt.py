@@ -25,7 +25,7 @@ def test_a_student_that_knows_nothing_learns_and_a_sure_one_does_not(dimensions:
         student = Answering(everywhere(sure, 1 - sure, dimensions=dimensions))
         answer_with(method, student, teacher)
         term = method(make_batch(dimensions), STEPS)["consistency"]
-        assert term.item() == pytest.approx(0.1 * expected, rel=1e-5)
+        assert term.item() == pytest.approx(0.2 * expected, rel=1e-5)
         assert term.requires_grad
 
 
@@ -48,7 +48,7 @@ def test_with_four_classes_doubt_is_a_share_of_log_four() -> None:
     answer_with(method, Answering(everywhere(0.5, 0.5, 1e-30, 1e-30)), teacher)
     assert method(batch, 0)["consistency"].item() == 0.0
     answer_with(method, Answering(everywhere(*[0.25] * 4)), teacher)
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.1 * 0.0675, rel=1e-5)
+    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.0675, rel=1e-5)
 
 
 @pytest.mark.parametrize("elsewhere", [0.0, 0.5, 1.0])
@@ -60,15 +60,15 @@ def test_the_mean_is_over_ambiguous_voxels_whatever_the_teacher_says_of_others(
     answer = by_halves(everywhere(0.7, 0.3), everywhere(elsewhere + 1e-9, 1 - elsewhere + 1e-9))
     answer_with(method, Answering(student), Answering(answer))
     batch = make_batch()
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.1 * 0.04, rel=1e-5)
+    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
     assert method.health(batch)["ambiguous"] == pytest.approx(0.5)
 
 
 def test_the_weight_is_at_its_largest_after_three_quarters_of_the_run() -> None:
     method = make()
     weights = [method.consistency_weight(step) for step in (0, 15, 30, 40)]
-    assert weights == pytest.approx([0.1 * math.exp(-5), 0.1 * math.exp(-1.25), 0.1, 0.1])
-    assert make(rampup_steps=10).consistency_weight(10) == pytest.approx(0.1)
+    assert weights == pytest.approx([0.2 * math.exp(-5), 0.2 * math.exp(-1.25), 0.2, 0.2])
+    assert make(rampup_steps=10).consistency_weight(10) == pytest.approx(0.2)
 
 
 def test_padding_does_not_count() -> None:
@@ -77,7 +77,7 @@ def test_padding_does_not_count() -> None:
     answer_with(method, Answering(everywhere(0.5, 0.5)), Answering(answer))
     batch = make_batch()
     batch.first.inside[2:, ..., :8] = False
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.1 * 0.04, rel=1e-5)
+    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
     assert method.health(batch)["ambiguous"] == pytest.approx(1.0)
 
 
@@ -90,7 +90,7 @@ def test_the_student_is_pulled_to_the_teacher_and_not_out_of_its_doubt() -> None
     assert gradient is not None
     # d/dz of (p - q)^2 is 2 (p - q) p (1 - p) in each direction.
     torch.testing.assert_close(
-        gradient.flatten(), 0.1 * 2 * 0.15 * 0.55 * 0.45 * torch.tensor([1.0, -1.0])
+        gradient.flatten(), 0.2 * 2 * 0.15 * 0.55 * 0.45 * torch.tensor([1.0, -1.0])
     )
     assert teacher.logits[0].grad is None
 
@@ -104,7 +104,7 @@ def test_repeated_passes_of_the_student_say_what_is_ambiguous() -> None:
         answer_with(method, student, teacher)
         batch = make_batch()
         found = method(batch, STEPS)["consistency"].item()
-        assert found == pytest.approx(0.1 * expected, rel=1e-4)
+        assert found == pytest.approx(0.2 * expected, rel=1e-4)
         assert torch.equal(student.calls[0], batch.first.values)
         first, second = (call - batch.first.values[2:] for call in student.calls[1:])
         assert first.abs().max().item() == pytest.approx(0.1, rel=1e-4)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import bcp
-from tracoco.methods.bcp import BCP, Known, draw_box
+from tracoco.methods.bcp import BCP
+from tracoco.methods.copy_paste import Known, draw_box
 
 SECOND_STAGE = 20
 
@@ -217,6 +218,6 @@ def test_saved_around_the_second_stage_a_run_goes_on_alike(saved_at: int) -> Non
     """The second stage starts behind step 2."""
     found = []
     for save in (None, saved_at):
-        method = after_steps(partial(make, 2, pretrain=0.1), 6, save)
+        method = after_steps(partial(make, 2, pretrain=0.1), range(6), save)
         found.append(torch.cat([weights(method.student), weights(method.teacher)]))
     assert torch.equal(*found)

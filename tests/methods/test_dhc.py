@@ -72,6 +72,16 @@ def test_the_second_network_weighs_rare_classes_the_first_hard_ones() -> None:
     assert method.difficulty.dice[1:].tolist() == pytest.approx([1e-8, 1e-8])
 
 
+def test_classes_are_counted_among_the_unlabelled_crops_alone() -> None:
+    # The labelled crops are answered with class 2, the others with class 0.
+    answer = torch.cat([everywhere(0.1, 0.1, 0.8)] * 2 + [everywhere(0.8, 0.1, 0.1)] * 2)
+    method = answering(
+        Answering(everywhere(0.8, 0.1, 0.1)), Answering(answer), classes=3, distribution_decay=0.0
+    )
+    method(make_batch(classes=3), 0)
+    assert method.distribution.weights.tolist() == pytest.approx([0.0, 3.0, 3.0], abs=1e-5)
+
+
 def test_the_supervised_loss_is_weighted() -> None:
     # Three quarters are background. The second network gives background no weight: its
     # cross-entropy is that of the foreground, -log .4; the first has equal weights but for 1e-8.
@@ -106,6 +116,17 @@ def test_padding_does_not_count(dimensions: int, classes: int) -> None:
         terms = method(batch, STEPS)
         outcomes.append([term.item() for term in terms.values()])
     assert outcomes[0] == pytest.approx(outcomes[1], rel=1e-6)
+
+
+def test_peers_teach_nothing_in_padding() -> None:
+    # As by hand above in the first half; in the second the networks are less far apart.
+    first = by_halves(everywhere(0.9, 0.1), everywhere(0.6, 0.4))
+    method = answering(Answering(first), Answering(everywhere(0.2, 0.8)))
+    batch = make_batch()
+    batch.labels[:] = 0
+    batch.first.inside[..., 8:] = False
+    found = method(batch, STEPS)["ce"].item()
+    assert found == pytest.approx(-math.log(0.1) - math.log(0.2), rel=1e-4)
 
 
 def test_weights_go_on_from_a_checkpoint() -> None:

@@ -71,18 +71,18 @@ def test_the_terms_by_hand() -> None:
     student = Featured(everywhere(0.5, 0.5), everywhere(0.75, 0.25))
     teacher = Featured(everywhere(0.9, 0.1), everywhere(0.5, 0.5))
     terms = told(3, student, teacher)(make_batch(), STEPS)
-    assert terms["consistency"].item() == pytest.approx(0.1 * UNSURE * 0.0625, rel=1e-5)
-    assert terms["features"].item() == pytest.approx(0.1 * math.exp(-0.4690) * 0.16, rel=1e-4)
+    assert terms["consistency"].item() == pytest.approx(0.2 * UNSURE * 0.0625, rel=1e-5)
+    assert terms["features"].item() == pytest.approx(0.2 * math.exp(-0.4690) * 0.16, rel=1e-4)
     # Entropy .8113 of the student's (3/4, 1/4).
-    assert terms["entropy"].item() == pytest.approx(0.1 * 0.1 * 0.8113, rel=1e-4)
+    assert terms["entropy"].item() == pytest.approx(0.2 * 0.1 * 0.8113, rel=1e-4)
 
 
 def test_a_sure_teacher_makes_it_mean_teacher_with_features() -> None:
     certain = everywhere(1.0, 1e-30)
     student = Featured(everywhere(0.75, 0.25), everywhere(0.5, 0.5))
     terms = told(3, student, Featured(certain, certain), feature_weight=2.0)(make_batch(), STEPS)
-    assert terms["consistency"].item() == pytest.approx(0.1 * 0.25, rel=1e-5)
-    assert terms["features"].item() == pytest.approx(0.1 * 2 * 0.0625, rel=1e-5)
+    assert terms["consistency"].item() == pytest.approx(0.2 * 0.25, rel=1e-5)
+    assert terms["features"].item() == pytest.approx(0.2 * 2 * 0.0625, rel=1e-5)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -119,9 +119,9 @@ def test_all_crops_count_and_padding_does_not() -> None:
     batch.first.inside[1, ..., 8:] = True  # a labelled crop, whose second half is wrong
     found = method(batch, STEPS)
     # A fifth of the voxels inside: answers differ by 1/2, features by .8.
-    assert found["consistency"].item() == pytest.approx(0.1 * 0.25 / 5, rel=1e-4)
-    assert found["features"].item() == pytest.approx(0.1 * math.exp(-0.4690) * 0.64 / 5, rel=1e-4)
-    assert found["entropy"].item() == pytest.approx(0.01 / 5, rel=1e-4)
+    assert found["consistency"].item() == pytest.approx(0.2 * 0.25 / 5, rel=1e-4)
+    assert found["features"].item() == pytest.approx(0.2 * math.exp(-0.4690) * 0.64 / 5, rel=1e-4)
+    assert found["entropy"].item() == pytest.approx(0.02 / 5, rel=1e-4)
     batch.first.inside[1, ..., 8:] = False
     for name in ("consistency", "features", "entropy"):
         assert method(batch, STEPS)[name].item() == pytest.approx(0, abs=1e-9)

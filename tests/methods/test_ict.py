@@ -37,7 +37,7 @@ def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: in
     student = Answering(everywhere(0.5, 0.5, dimensions=dimensions))
     answer_with(method, student, Answering(unlike(dimensions)))
     term = method(make_batch(dimensions), STEPS)["consistency"]
-    assert term.item() == pytest.approx(0.1 * 0.0625, rel=1e-5)
+    assert term.item() == pytest.approx(0.2 * 0.0625, rel=1e-5)
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.0, 2), (1.0, 3)])

@@ -26,9 +26,9 @@ def test_consistency_information_and_entropy_by_hand(dimensions: int) -> None:
     )
     answer_with(method, student, teacher)
     terms = method(make_batch(dimensions), STEPS)
-    assert terms["consistency"].item() == pytest.approx(0.1 * 0.16 / 2, rel=1e-5)
-    assert terms["global"].item() == pytest.approx(0.01 * 0.04002, rel=1e-3)
-    assert terms["entropy"].item() == pytest.approx(0.01, rel=1e-5)
+    assert terms["consistency"].item() == pytest.approx(0.2 * 0.16 / 2, rel=1e-5)
+    assert terms["global"].item() == pytest.approx(0.02 * 0.04002, rel=1e-3)
+    assert terms["entropy"].item() == pytest.approx(0.02, rel=1e-5)
     assert terms["local"].item() == pytest.approx(0.0, abs=1e-7)  # all voxels alike in both
 
 
@@ -39,7 +39,7 @@ def test_the_local_structure_by_hand() -> None:
     method = make(cube=16)
     answer_with(method, Answering(student), Answering(everywhere(0.5, 0.5)))
     terms = method(make_batch(), STEPS)
-    assert terms["local"].item() == pytest.approx(0.01 * 0.16 / 2, rel=1e-5)
+    assert terms["local"].item() == pytest.approx(0.02 * 0.16 / 2, rel=1e-5)
 
 
 def test_four_classes_by_hand() -> None:
@@ -48,8 +48,8 @@ def test_four_classes_by_hand() -> None:
     student = Answering(everywhere(0.5, 0.5, 1e-30, 1e-30))
     answer_with(method, student, Answering(everywhere(*[0.25] * 4)))
     terms = method(make_batch(classes=4), STEPS)
-    assert terms["entropy"].item() == pytest.approx(0.005, rel=1e-5)
-    assert terms["global"].item() == pytest.approx(0.01 * 2 * 0.0625 / 4 / 2, rel=1e-5)
+    assert terms["entropy"].item() == pytest.approx(0.01, rel=1e-5)
+    assert terms["global"].item() == pytest.approx(0.02 * 2 * 0.0625 / 4 / 2, rel=1e-5)
 
 
 def test_a_certain_student_that_equals_its_teacher_has_nothing_to_learn() -> None:

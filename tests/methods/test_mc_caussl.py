@@ -53,7 +53,7 @@ def test_the_consistency_by_hand_and_its_ramp() -> None:
     # Six fifths of 30 steps; the run ends before the ramp does.
     for step, ramp in [(0, math.exp(-5)), (18, math.exp(-1.25)), (36, 1.0)]:
         found = method(make_batch(), step)["consistency"].item()
-        assert found == pytest.approx(0.1 * ramp * 6 * UNSURE, rel=1e-4)
+        assert found == pytest.approx(0.2 * ramp * 6 * UNSURE, rel=1e-4)
 
 
 def test_a_target_teaches_only_the_other_decoders() -> None:
@@ -63,8 +63,8 @@ def test_a_target_teaches_only_the_other_decoders() -> None:
     told = Told((0.6, 0.4), (0.8, 0.2), (0.8, 0.2))
     method.decoders = told  # type: ignore[assignment]
     method(make_batch(), 36)["consistency"].backward()
-    # Twice (p - 0.64 / 0.68)^2 at p = 0.6, where p has slope 0.24, with a weight of 0.1.
-    slope = 0.1 * 2 * 2 * (0.6 - 0.64 / 0.68) * 0.24
+    # Twice (p - 0.64 / 0.68)^2 at p = 0.6, where p has slope 0.24, with a weight of 0.2.
+    slope = 0.2 * 2 * 2 * (0.6 - 0.64 / 0.68) * 0.24
     gradient = told.logits[0].grad
     assert gradient is not None
     assert gradient.tolist() == pytest.approx([slope, -slope], rel=1e-4)
@@ -96,14 +96,14 @@ def test_each_decoders_filters_are_compared_with_those_of_both_others(
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_the_term_is_three_times_the_sum_over_decoders(classes: int) -> None:
+def test_the_term_is_six_times_the_sum_over_decoders(classes: int) -> None:
     method = make(2, classes)
     layers = method.independence.combinations.part.layers
     expected = [
         dependence(*pair, layer) for pair, layer in zip(method.pairs(), layers, strict=True)
     ]
     found = method(make_batch(2, classes), 60)["independence"]
-    torch.testing.assert_close(found, 3.0 * 3 * torch.stack(expected).mean())
+    torch.testing.assert_close(found, 6.0 * 3 * torch.stack(expected).mean())
 
 
 def test_independence_teaches_every_decoder_but_no_upsampling_and_no_encoder() -> None:

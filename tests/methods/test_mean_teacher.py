@@ -28,7 +28,7 @@ def test_the_consistency_by_hand_and_its_ramp() -> None:
     method, _, _ = constant()
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
         consistency = method(make_batch(), step)["consistency"].item()
-        assert consistency == pytest.approx(0.1 * ramp * 0.0625, rel=1e-5)
+        assert consistency == pytest.approx(0.2 * ramp * 0.0625, rel=1e-5)
 
 
 def test_weight_and_ramp_are_settings() -> None:
@@ -41,7 +41,7 @@ def test_before_the_start_the_term_is_there_and_zero() -> None:
     before, after = (method(make_batch(), step)["consistency"] for step in (4, 5))
     assert before.item() == 0.0
     assert before.requires_grad
-    assert after.item() == pytest.approx(0.1 * math.exp(-5 * (25 / 30) ** 2) * 0.0625, rel=1e-5)
+    assert after.item() == pytest.approx(0.2 * math.exp(-5 * (25 / 30) ** 2) * 0.0625, rel=1e-5)
 
 
 def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient() -> None:

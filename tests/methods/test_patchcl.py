@@ -7,7 +7,9 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.losses.distribution_contrast import distribution_contrast
+from tracoco.methods.patch_contrast import Embedder
 from tracoco.methods.patchcl import PatchCL
+from tracoco.networks.network import build_network, with_features
 
 PAST_THE_RAMP = 1000
 
@@ -47,7 +49,7 @@ def test_padding_has_no_say() -> None:
     terms = method(batch, PAST_THE_RAMP)
     assert {name: term.item() for name, term in terms.items()} == dict.fromkeys(terms, 0.0)
     assert all(term.requires_grad for term in terms.values())
-    assert method.queues.filled.sum() == 0
+    assert method.contrast.queues.filled.sum() == 0
 
 
 def test_at_first_only_labelled_crops_are_looked_at() -> None:
@@ -63,14 +65,18 @@ def test_at_first_only_labelled_crops_are_looked_at() -> None:
 
 @pytest.mark.parametrize(("step", "crops"), [(0, 2), (PAST_THE_RAMP, 4)])
 def test_labels_and_then_also_pseudo_labels_cut_patches_out(step: int, crops: int) -> None:
-    """A crop is one patch here, and labels are all foreground, as is what the teacher says."""
+    """A crop is one patch here, and labels are all foreground, as is what the teacher says.
+
+    What the student says does not count.
+    """
     method = make()
+    answer_with(method.student.network, 9.0, 0.0)
     answer_with(method.teacher.network.get_submodule("network"), 0.0, 9.0)
     batch = make_batch(2)
     batch.labels[:] = 1
     method(batch, step)
-    assert method.queues.filled.tolist() == [0, crops]
-    assert method._enough.tolist() == [*[False] * crops, *[True] * crops]
+    assert method.contrast.queues.filled.tolist() == [0, crops]
+    assert method.contrast.enough.tolist() == [*[False] * crops, *[True] * crops]
     assert method.health(batch)["patches"] == pytest.approx(0.5)
 
 
@@ -84,10 +90,10 @@ def test_the_contrast_is_that_of_the_students_patches_with_the_queues_of_the_tea
     found = method(batch, 0)["contrast"]
     crops = batch.first.values[:2]
     keys = method.teacher.network.embed(crops)  # type: ignore[operator]  # an Embedder
-    torch.testing.assert_close(method.queues.embeddings[:, 0], keys)
+    torch.testing.assert_close(method.contrast.queues.embeddings[:, 0], keys)
     options = {"temperature": 0.2, "spread": 4.0, "negatives": 4096.0}
     own = method.student.embed(crops)
-    label, classes = torch.tensor([0, 1]), method.queues.distributions()
+    label, classes = torch.tensor([0, 1]), method.contrast.queues.distributions()
     torch.testing.assert_close(
         found, 3 * distribution_contrast(own, label, classes, **options).mean()
     )
@@ -99,6 +105,15 @@ def test_embeddings_have_length_one_and_depend_on_their_own_patch_alone() -> Non
     together = student.embed(patches)
     torch.testing.assert_close(together.norm(dim=1), torch.ones(3))
     torch.testing.assert_close(student.embed(patches[1:2]), together[1:2])
+
+
+def test_patches_leave_batch_norm_s_statistics_alone() -> None:
+    network = build_network("unet", channels=1, classes=2, dimensions=2, filters=4)
+    student = Embedder(with_features(network, "patchcl")).train()
+    before = {name: buffer.clone() for name, buffer in student.named_buffers()}
+    student.embed(torch.rand(3, 1, 32, 32))
+    assert any(name.endswith("running_mean") for name in before)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in student.named_buffers())
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -139,7 +154,7 @@ def test_a_class_that_no_crop_has_is_no_trouble() -> None:
     batch.labels[:] = 2
     terms = method(batch, 0)
     torch.stack(list(terms.values())).sum().backward()
-    assert method.queues.filled.tolist() == [0, 0, 2, 0]
+    assert method.contrast.queues.filled.tolist() == [0, 0, 2, 0]
     grads = [p.grad for p in method.student.parameters() if p.grad is not None]
     assert all(grad.isfinite().all() for grad in grads)
 
@@ -160,8 +175,8 @@ def test_saved_and_built_anew_a_run_goes_on_alike(saved_at: int) -> None:
     """The queues and the thresholds are part of what is saved."""
     found = []
     for save in (None, saved_at):
-        method = after_steps(make, 6, save)
-        chooser = method.chooser
-        kept = [method.queues.embeddings.flatten(), chooser.thresholds, chooser.steps]
+        method = after_steps(make, range(6), save)
+        chooser = method.contrast.chooser
+        kept = [method.contrast.queues.embeddings.flatten(), chooser.thresholds, chooser.steps]
         found.append(torch.cat([weights(method), *kept]))
     assert torch.equal(*found)

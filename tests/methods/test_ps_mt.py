@@ -255,4 +255,4 @@ def test_one_unlabelled_crop_cannot_be_mixed() -> None:
 
 @pytest.mark.parametrize("saved_at", [2, 3, 6])
 def test_saved_and_built_anew_a_run_goes_on_alike(saved_at: int) -> None:
-    assert torch.equal(*(weights(after_steps(make, 8, save)) for save in (None, saved_at)))
+    assert torch.equal(*(weights(after_steps(make, range(8), save)) for save in (None, saved_at)))

@@ -127,6 +127,22 @@ def test_the_discriminator_learns_to_tell_the_crops_apart() -> None:
     assert sum(found[-10:]) > 9
 
 
+def test_the_discriminator_judges_without_dropout_and_learns_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    method = make()
+    original, dropouts = method.discriminator.part.forward, []
+
+    def note(maps: Tensor, crops: Tensor, *, dropout: bool) -> Tensor:
+        dropouts.append(dropout)
+        return original(maps, crops, dropout=dropout)
+
+    monkeypatch.setattr(method.discriminator.part, "forward", note)
+    method(make_batch(2), PAST_THE_RAMP)
+    method.after_step(PAST_THE_RAMP)
+    assert dropouts == [False, True]
+
+
 def test_the_labelled_crops_are_as_many_as_the_batch_says(monkeypatch: pytest.MonkeyPatch) -> None:
     method, batch = make(), make_batch(2, labelled=1, unlabelled=3)
 

@@ -5,8 +5,9 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
+from tracoco.methods.lessons import Lesson, lesson_loss
 from tracoco.methods.three_tasks import Answer
-from tracoco.methods.tri_u_mt import Lesson, TriUMT, consistency_loss
+from tracoco.methods.tri_u_mt import TriUMT
 
 PAST_THE_RAMP = 1000
 
@@ -77,7 +78,7 @@ def test_the_consistency_is_a_sum_of_weighted_means_of_voxels_inside() -> None:
     zeros = torch.zeros(1, 2, 1, 3)
     mask = Lesson(torch.tensor([[[[1.0, 2.0, 9.0]], [[0.0, 0.0, 9.0]]]]), torch.ones(1, 1, 1, 3))
     picture = Lesson(torch.ones(1, 2, 1, 3), torch.tensor([0.5, 0.1]).reshape(1, 2, 1, 1))
-    loss = consistency_loss([zeros, zeros], [mask, picture], inside)
+    loss = lesson_loss([zeros, zeros], [mask, picture], inside)
     assert loss.item() == pytest.approx((1 + 4) / 4 + 0.3)
 
 
@@ -115,6 +116,13 @@ def test_the_consistency_rises_over_half_the_run_and_stays() -> None:
     method = make()
     weights = [method.consistency_weight(step) for step in (0, 15, 30, PAST_THE_RAMP)]
     assert weights == pytest.approx([0.1 * math.exp(-5), 0.1, 0.1, 0.1])
+    method = make(noise=0.0, dropout=0.0, passes=2).eval()
+    with torch.no_grad():
+        for weight in method.teacher.parameters():
+            weight.mul_(1.5)
+    first, last = (method(make_batch(2), step)["consistency"].item() for step in (0, 15))
+    assert last > 0
+    assert first == pytest.approx(math.exp(-5) * last, rel=1e-4)
 
 
 def test_pseudo_tasks_teach_all_but_the_mask_decoder_and_no_teacher() -> None:

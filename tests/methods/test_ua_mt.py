@@ -102,7 +102,7 @@ def test_padding_does_not_count() -> None:
         Answering(everywhere(0.9, 0.1)),
     )
     term = method(batch, STEPS)["consistency"].item()
-    assert term == pytest.approx(0.1 * 0.04, rel=1e-5)
+    assert term == pytest.approx(0.2 * 0.04, rel=1e-5)
     assert method.health(batch)["certain"] == pytest.approx(1.0)
     assert method.health(batch)["share/0"] == pytest.approx(1.0)
 

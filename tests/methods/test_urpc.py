@@ -39,7 +39,7 @@ def test_the_consistency_by_hand_and_its_ramp() -> None:
     method = told((0.9, 0.1), (0.5, 0.5))
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
         consistency = method(make_batch(), step)["consistency"].item()
-        assert consistency == pytest.approx(0.1 * ramp * RECTIFIED, rel=1e-4)
+        assert consistency == pytest.approx(0.2 * ramp * RECTIFIED, rel=1e-4)
 
 
 def test_weight_and_ramp_are_settings() -> None:
@@ -51,7 +51,7 @@ def test_only_unlabelled_crops_are_compared_and_no_padding() -> None:
     method = told((0.9, 0.1), (0.5, 0.5))
     batch = make_batch()
     batch.first.inside[3, :8] = False
-    assert method(batch, 30)["consistency"].item() == pytest.approx(0.1 * RECTIFIED, rel=1e-4)
+    assert method(batch, 30)["consistency"].item() == pytest.approx(0.2 * RECTIFIED, rel=1e-4)
     batch.first.inside[2:] = False
     assert method(batch, 30)["consistency"].item() == 0.0
 

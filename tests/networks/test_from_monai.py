@@ -33,7 +33,7 @@ def build(name: str, crop: tuple[int, ...], *, filters: int = 8, **options: Any)
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 @pytest.mark.parametrize(
-    "name", ["AttentionUnet", "BasicUNetPlusPlus", "DynUNet", "SegResNet", "UNet"]
+    "name", ["AttentionUnet", "BasicUNetPlusPlus", "DynUNet", "SegResNet", "UNet", "UNETR"]
 )
 def test_logits_come_out_at_the_size_of_the_crop_and_teach_every_weight(
     name: str, dimensions: int
@@ -44,9 +44,10 @@ def test_logits_come_out_at_the_size_of_the_crop_and_teach_every_weight(
     logits = network(torch.randn(2, 2, *SIZES[dimensions]))
     assert logits.shape == (2, 3, *SIZES[dimensions])
     logits.square().mean().backward()
-    taught = [p.grad is not None for p in network.parameters()]
-    # The unused heads of the nested UNet are no fault of ours.
-    assert all(taught) or name == "BasicUNetPlusPlus"
+    # Heads of the nested UNet and norms of UNETR that nothing uses are not to learn.
+    idle = {"BasicUNetPlusPlus": 6, "UNETR": 24}.get(name, 0)
+    assert sum(not weight.requires_grad for weight in network.parameters()) == idle
+    assert all((p.grad is not None) == p.requires_grad for p in network.parameters())
 
 
 def test_the_dynamic_network_is_an_nnunet() -> None:

@@ -7,7 +7,8 @@ import sys
 from typing import NoReturn
 
 # In the order in which the help lists the commands.
-from tracoco.cli import start, inspect, check, runs, results, benchmark, paper, lists  # isort: skip
+from tracoco.cli import start, inspect, check, runs, results, benchmark, paper  # isort: skip
+from tracoco.cli import methods, lists  # isort: skip
 from tracoco.cli.app import app
 from tracoco.errors import Stopped, UserError
 
@@ -18,6 +19,7 @@ __all__ = [
     "inspect",
     "lists",
     "main",
+    "methods",
     "paper",
     "results",
     "runs",

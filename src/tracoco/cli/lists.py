@@ -1,4 +1,4 @@
-"""`tracoco methods` and `presets`: what there is to choose from."""
+"""`tracoco presets`: settings with a name."""
 
 from typing import Annotated
 
@@ -6,24 +6,6 @@ import typer
 
 from tracoco.cli.app import AsJson, app
 from tracoco.console import print_json
-
-
-@app.command()
-def methods(as_json: AsJson = False) -> None:
-    """List the methods."""
-    from tracoco.methods import METHODS
-
-    rows = [
-        {"method": name, "year": row.year, "idea": row.idea, "caution": row.caution}
-        for name, row in METHODS.items()
-    ]
-    if as_json:
-        print_json({"rows": rows})
-        return
-    for row in rows:
-        print(f"{row['method']:20} {row['year'] or '':4}  {row['idea']}")
-        if row["caution"]:
-            print(f"{'':27}mind: {row['caution']}")
 
 
 @app.command()

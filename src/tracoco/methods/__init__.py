@@ -1,297 +1,32 @@
-"""The table of methods: plain facts, so that listing them imports no torch.
+"""The table of methods, and how one is found in it.
 
-A new method is one file (its settings and its class) and one row here; nothing else in the
-package knows its name.
+A new method is one file (its settings and its class) and one row: in `table.py`, or registered by
+the file itself. Nothing else in the package knows its name.
 """
 
-from dataclasses import dataclass
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracoco.errors import UserError, did_you_mean
+from tracoco.methods.row import MethodRow
+from tracoco.methods.table import METHODS
 
 if TYPE_CHECKING:
     from tracoco.methods.method import Method
 
+__all__ = ["METHODS", "MethodRow", "method_class", "method_row", "register_method"]
 
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """What is known of a method without building it."""
-
-    target: str
-    """`module:Class`."""
-    year: int | None
-    """Of the publication; none for what is older than the field."""
-    idea: str
-    taught: tuple[str, ...]
-    """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
-    pairs: bool
-    """Whether it looks at the second crop of each pair; if not, those crops are not read."""
-    caution: str = ""
-    """What a run of this method tells its user before it starts, if anything."""
-
-
-METHODS = {
-    "supervised": MethodRow(
-        target="tracoco.methods.supervised:Supervised",
-        year=None,
-        idea="Learn from the labelled scans alone: the bound that the others must beat.",
-        taught=(),
-        pairs=False,
-    ),
-    "entropy-minimisation": MethodRow(
-        target="tracoco.methods.entropy_minimisation:EntropyMinimisation",
-        year=2004,
-        idea="Be ever surer of what you answer on unlabelled crops.",
-        taught=("network",),
-        pairs=False,
-    ),
-    "mean-teacher": MethodRow(
-        target="tracoco.methods.mean_teacher:MeanTeacher",
-        year=2017,
-        idea="Answer on unlabelled crops as the running average of yourself does.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "ua-mt": MethodRow(
-        target="tracoco.methods.ua_mt:UAMT",
-        year=2019,
-        idea="Answer as your running average does, where it is sure in several noisy passes.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "ict": MethodRow(
-        target="tracoco.methods.ict:ICT",
-        year=2019,
-        idea="Answer a blend of two crops with the blend of your running average's answers.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "sassnet": MethodRow(
-        target="tracoco.methods.sassnet:SASSNet",
-        year=2020,
-        idea="Draw shapes in unlabelled crops that a discriminator takes for labelled ones.",
-        taught=("network.encoder", "network.decoder", "distance_head"),
-        pairs=False,
-    ),
-    "lg-er-mt": MethodRow(
-        target="tracoco.methods.lg_er_mt:LGERMT",
-        year=2020,
-        idea="Mean teacher that also compares which voxels are alike, with little entropy.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "duwm": MethodRow(
-        target="tracoco.methods.duwm:DUWM",
-        year=2020,
-        idea="Agree with the teacher in answer and features, the more the surer it is of each.",
-        taught=("student",),
-        pairs=False,
-        caution="there is no public code of DUWM; this is our reading of what is known of it",
-    ),
-    "fixmatch": MethodRow(
-        target="tracoco.methods.fixmatch:FixMatch",
-        year=2020,
-        idea="What you are sure of in a crop must hold when its intensities change.",
-        taught=("network",),
-        pairs=False,
-    ),
-    "dtc": MethodRow(
-        target="tracoco.methods.dtc:DTC",
-        year=2021,
-        idea="Draw a mask and the distances to its surface, and have both say the same.",
-        taught=("network", "distance_head"),
-        pairs=False,
-    ),
-    "tri-u-mt": MethodRow(
-        target="tracoco.methods.tri_u_mt:TriUMT",
-        year=2021,
-        idea="Mean teacher of masks, distances and reconstructions, each as far as it is sure.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "cac": MethodRow(
-        target="tracoco.methods.cac:CAC",
-        year=2021,
-        idea="See a voxel alike in two crops that overlap, and unlike voxels of another class.",
-        taught=("network.encoder", "network.decoder", "contrast.projector"),
-        pairs=True,
-    ),
-    "cps": MethodRow(
-        target="tracoco.methods.cps:CPS",
-        year=2021,
-        idea="Two networks supervise each other with their hard labels, on mixed crops.",
-        taught=("networks.0", "networks.1"),
-        pairs=False,
-    ),
-    "urpc": MethodRow(
-        target="tracoco.methods.urpc:URPC",
-        year=2021,
-        idea="Agree at every level of a decoder, where a level is near their mean.",
-        taught=("pyramid",),
-        pairs=False,
-    ),
-    "mc-net": MethodRow(
-        target="tracoco.methods.mc_net:MCNet",
-        year=2021,
-        idea="Two decoders on one encoder, each a sharpened target of the other.",
-        taught=("decoders",),
-        pairs=False,
-    ),
-    "cross-teaching": MethodRow(
-        target="tracoco.methods.cross_teaching:CrossTeaching",
-        year=2022,
-        idea="A convolutional network and a transformer supervise each other with hard labels.",
-        taught=("networks.0", "networks.1"),
-        pairs=False,
-    ),
-    "ps-mt": MethodRow(
-        target="tracoco.methods.ps_mt:PSMT",
-        year=2022,
-        idea="Learn what two averages of yourself are sure of, under noise on crops and features.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "mc-net-plus": MethodRow(
-        target="tracoco.methods.mc_net:MCNetPlus",
-        year=2022,
-        idea="Three decoders on one encoder, each a sharpened target of the others.",
-        taught=("decoders",),
-        pairs=False,
-    ),
-    "scc": MethodRow(
-        target="tracoco.methods.scc:SCC",
-        year=2022,
-        idea="Have each class of unlabelled crops resemble that class of labelled ones.",
-        taught=("decoders",),
-        pairs=False,
-    ),
-    "ss-net": MethodRow(
-        target="tracoco.methods.ss_net:SSNet",
-        year=2022,
-        idea="Answers withstand the worst small change, and features lie close to their class.",
-        taught=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
-        pairs=False,
-    ),
-    "ac-mt": MethodRow(
-        target="tracoco.methods.ac_mt:ACMT",
-        year=2023,
-        idea="Answer as your running average does, where you are unsure yourself.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "bcp": MethodRow(
-        target="tracoco.methods.bcp:BCP",
-        year=2023,
-        idea="Learn from labelled crops pasted into unlabelled ones, and the other way round.",
-        taught=("student",),
-        pairs=False,
-    ),
-    "unimatch": MethodRow(
-        target="tracoco.methods.unimatch:UniMatch",
-        year=2023,
-        idea="What you are sure of must hold in two changed views and without half the features.",
-        taught=("network",),
-        pairs=False,
-    ),
-    "dmd": MethodRow(
-        target="tracoco.methods.dmd:DMD",
-        year=2023,
-        idea="Two networks must give alike answers once these are softened.",
-        taught=("networks.0", "networks.1"),
-        pairs=False,
-    ),
-    "dhc": MethodRow(
-        target="tracoco.methods.dhc:DHC",
-        year=2023,
-        idea="Two networks teach each other; one favours hard classes, the other rare ones.",
-        taught=("networks.0", "networks.1"),
-        pairs=False,
-    ),
-    "patchcl": MethodRow(
-        target="tracoco.methods.patchcl:PatchCL",
-        year=2023,
-        idea="See patches of a class alike, cut out by labels or by your running average.",
-        taught=("student",),
-        pairs=False,
-        caution="the public code of PatchCL cannot be run; this is our reading of it",
-    ),
-    "dcnet": MethodRow(
-        target="tracoco.methods.dcnet:DCNet",
-        year=2023,
-        idea="Two decoders: hard labels where both are sure, else follow the surer one.",
-        taught=("decoders",),
-        pairs=False,
-    ),
-    "cross-ald": MethodRow(
-        target="tracoco.methods.cross_ald:CrossALD",
-        year=2023,
-        idea="SS-Net with several worst changes of each crop, mixed with those of another crop.",
-        taught=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
-        pairs=False,
-        caution="there is no public code of Cross-ALD; this is our reading of what is known of it",
-    ),
-    "mc-caussl": MethodRow(
-        target="tracoco.methods.mc_caussl:MCCauSSL",
-        year=2023,
-        idea="Three decoders agree, while none may be a linear combination of the others.",
-        taught=("decoders",),
-        pairs=False,
-        caution="it suits networks with 3x3 convolutions in their decoders, such as vnet and unet; "
-        "filters of 1x1, as in light-unet, are too short to become independent",
-    ),
-    "bcp-caussl": MethodRow(
-        target="tracoco.methods.bcp_caussl:BCPCauSSL",
-        year=2023,
-        idea="Bidirectional copy-paste whose student is no linear combination of its teacher.",
-        taught=("student",),
-        pairs=False,
-        caution="there is no public code of BCP with CauSSL; this is our reading, after the "
-        "authors' mean teacher",
-    ),
-    "caml": MethodRow(
-        target="tracoco.methods.caml:CAML",
-        year=2023,
-        idea="A plain network and one that compares crops agree in answers and in likenesses.",
-        taught=("plain", "attentive", "relations.projectors", "relations.predictors"),
-        pairs=False,
-    ),
-    "cac-co": MethodRow(
-        target="tracoco.methods.cac_co:CACCo",
-        year=2024,
-        idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
-        taught=("networks.0", "networks.1", "contrasts.0.projector", "contrasts.1.projector"),
-        pairs=True,
-    ),
-    "tracoco": MethodRow(
-        target="tracoco.methods.tracoco:TraCoCo",
-        year=2024,
-        idea="Two networks teach each other and answer alike wherever two crops overlap.",
-        taught=("networks.0", "networks.1"),
-        pairs=True,
-    ),
-    "tracoco-as-released": MethodRow(
-        target="tracoco.methods.tracoco_as_released:TraCoCoAsReleased",
-        year=2024,
-        idea="TraCoCo as its authors' release computes it, which gave the published numbers.",
-        taught=("networks.0", "networks.1"),
-        pairs=True,
-        caution="the release's translation loss compares logits along a spatial axis, not "
-        "between classes, and is nearly without effect; `tracoco` is the method of the paper",
-    ),
-}
+SHIPPED = frozenset(METHODS)
 
 
 def method_row(name: str) -> MethodRow:
     """The row of a method, or an error that names the nearest one."""
     if name not in METHODS:
-        raise UserError(f"method '{name}' does not exist; {did_you_mean(name, METHODS)}")
+        raise UserError(
+            f"method '{name}' does not exist; {did_you_mean(name, METHODS)}; one of your own is "
+            "known only to commands that go through the file which registers it"
+        )
     return METHODS[name]
 
 
@@ -300,3 +35,16 @@ def method_class(name: str) -> "type[Method]":
     module, _, attribute = method_row(name).target.partition(":")
     found: type[Method] = getattr(import_module(module), attribute)
     return found
+
+
+def register_method(name: str, row: MethodRow) -> None:
+    """Add a method that is not part of the package, for as long as this process lives.
+
+    Whoever trains it, resumes it or predicts with it registers it first: a run's folder says
+    which method it is of, and no code is read from there.
+    """
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(f"'{name}' is no name of a method: use a-z, 0-9 and -, e.g. 'sure-labels'")
+    if name in SHIPPED:
+        raise ValueError(f"method '{name}' is one of the package's; choose another name for yours")
+    METHODS[name] = row

@@ -1,8 +1,5 @@
 """BCP (Bai et al., CVPR 2023): bidirectional copy-paste of labelled and unlabelled crops."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,11 +8,11 @@ from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely
+from tracoco.methods.copy_paste import Known, draw_box
 from tracoco.methods.ema import EmaTeacher
 from tracoco.methods.figures import class_shares
 from tracoco.methods.largest_components import largest_components
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.methods.mixing import place_box
 
 
 class BCPConfig(Settings):
@@ -33,27 +30,6 @@ class BCPConfig(Settings):
     largest_component: bool = True
     """Keep the largest component of each class in the pseudo-labels. Switch it off for structures
     that come in several parts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Crops with what is taken for their labels."""
-
-    crops: Tensor
-    labels: Tensor
-    inside: Tensor
-
-    def take(self, chosen: Tensor | slice) -> "Known":
-        """Some of the crops, in this order."""
-        return Known(self.crops[chosen], self.labels[chosen], self.inside[chosen])
-
-    def paste(self, other: "Known", box: Tensor) -> "Known":
-        """The same crops with what other crops hold in the box, [...], pasted in."""
-        return Known(
-            torch.where(box, other.crops, self.crops),
-            torch.where(box, other.labels, self.labels),
-            torch.where(box, other.inside, self.inside),
-        )
 
 
 class BCP(Method):
@@ -148,8 +124,3 @@ class BCP(Method):
         labels = largest_components(found) if self.config.largest_component else found
         self._labels = (found, labels)
         return labels
-
-
-def draw_box(size: Sequence[int], share: float) -> Tensor:
-    """A mask that is true in a box as long as this share of each axis, wherever it fits."""
-    return place_box(size, {axis: max(1, int(share * n)) for axis, n in enumerate(size)})

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
 from tracoco.losses.mutual import mutual_loss
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import most_likely, sigmoid_rampup
+from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.batch_attention import insert_attention
-from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.relations import RelationConfig, Relations
 from tracoco.networks.network import Network, with_features
 
@@ -23,14 +22,15 @@ SHARPENING = 0.1
 class CAMLConfig(RelationConfig):
     """Settings of `caml`, by default those of its release for 8 labelled scans.
 
-    The release learns from labels by half of a Dice loss, without cross-entropy; here the
-    supervised loss is the same in every method.
+    The release learns from labels by half of a Dice loss, without cross-entropy. Here the
+    supervised loss is the same in every method and its Dice is whole, so both weights are twice as
+    large.
     """
 
-    unsupervised_weight: float = Field(default=1.0, ge=0)
-    """Largest weight of the mutual consistency."""
-    relation_weight: float = Field(default=0.05, ge=0)
-    """Largest weight of the relations to labelled voxels."""
+    unsupervised_weight: float = Field(default=2.0, ge=0)
+    """Largest weight of the mutual consistency; 1 in the release."""
+    relation_weight: float = Field(default=0.1, ge=0)
+    """Largest weight of the relations to labelled voxels; 0.05 in the release."""
     rampup_steps: PositiveInt | None = None
     """Steps until both weights are at their largest. If not given, a fifth of the run: 3,000 of
     15,000, where the release has 6,000 for 4 labelled scans and 2,250 for 16."""
@@ -59,22 +59,18 @@ class CAML(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """What labels teach both, agreement on all crops, and alike relations on unlabelled."""
-        labelled = slice(batch.labelled_count)
         crops, inside = batch.first.values, batch.first.inside
         maps = [network.decode(network.encode(crops)) for network in self._networks]
         logits = [
             network.head(own).float() for network, own in zip(self._networks, maps, strict=True)
         ]
         self._answers = [each[batch.labelled_count :].detach().softmax(dim=1) for each in logits]
-        supervised = [
-            supervised_loss(each[labelled], batch.labels, inside[labelled]) for each in logits
-        ]
         # Targets are not detached, as in the release and in MC-Net, which it is taken from.
         distance = mutual_loss(logits, inside, temperature=SHARPENING, detached=False)
         ramp = sigmoid_rampup(step, self.rampup_steps)
         relation = self.relations(maps, logits, batch)
         return {
-            "supervised": torch.stack(supervised).sum(),
+            "supervised": torch.stack([labelled_loss(each, batch) for each in logits]).sum(),
             "consistency": ramp * self.config.unsupervised_weight * distance,
             "relation": ramp * self.config.relation_weight * relation,
         }
@@ -101,5 +97,4 @@ class CAML(Method):
             return {}
         plain, attentive = self._answers
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(plain), plain.shape[1], inside)
-        return shares | divergence_figures(plain, attentive, inside)
+        return answer_shares(plain, inside) | divergence_figures(plain, attentive, inside)

@@ -26,6 +26,7 @@ class ContrastConfig(Settings):
     """Settings of the contrast; what is not explained otherwise is as in CAC's release."""
 
     contrast_weight: float = Field(default=0.1, ge=0)
+    """Weight of the contrast, constant once it counts."""
     start_step: NonNegativeInt | None = None
     """Step from which the contrast counts; a sixteenth of the run if not given, as 5 of the
     release's 80 epochs."""

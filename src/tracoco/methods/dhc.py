@@ -11,6 +11,7 @@ from tracoco.data.batches import Batch
 from tracoco.losses.class_weighted import weighted_cross_entropy, weighted_dice_loss
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.class_weights import DifficultyWeights, DistributionWeights, class_counts
+from tracoco.methods.mean_of_networks import MeanOfNetworks
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.peers import Peers
 
@@ -28,18 +29,6 @@ class DHCConfig(Settings):
     """Share of the second network's class weights that each step keeps."""
     predict_with: Literal["mean", "first"] = "mean"
     """The mean of both networks' logits, as in the release, or the first network alone."""
-
-
-class MeanOfNetworks(nn.Module):
-    """Several networks as one: the mean of their logits."""
-
-    def __init__(self, networks: nn.ModuleList) -> None:
-        super().__init__()
-        self.networks = networks
-
-    def forward(self, crops: Tensor) -> Tensor:
-        """Logits of each class, [B, classes, ...]."""
-        return torch.stack([network(crops).float() for network in self.networks]).mean(dim=0)
 
 
 class DHC(Peers):

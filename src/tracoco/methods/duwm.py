@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tracoco.data.batches import Batch
 from tracoco.losses.uncertainty import normalised_entropy, weighted_mse
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.repeated_passes import mean_of_passes
 from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
 from tracoco.networks.network import with_features
@@ -56,7 +56,7 @@ class DUWM(StudentTeacher):
         featured = weighted_mse(features, target_features, trusts[1], inside)
         unsure = masked_mean(normalised_entropy(probability), inside)
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "consistency": weight * answered,
             "features": weight * self.config.feature_weight * featured,
             "entropy": weight * self.config.entropy_weight * unsure,

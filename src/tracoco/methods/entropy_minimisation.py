@@ -1,15 +1,15 @@
 """Entropy minimisation (Grandvalet and Bengio, NeurIPS 2004): be sure of what you say."""
 
 from pydantic import Field, PositiveInt
-from torch import Tensor, nn
+from torch import Tensor
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.uncertainty import normalised_entropy
-from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
-from tracoco.methods.figures import class_shares
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.losses.weighting import masked_mean, sigmoid_rampup
+from tracoco.methods.figures import answer_shares
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.one_network import OneNetwork
 
 
 class EntropyMinimisationConfig(Settings):
@@ -21,7 +21,7 @@ class EntropyMinimisationConfig(Settings):
     """Steps until the weight is at its largest; the whole run if not given."""
 
 
-class EntropyMinimisation(Method):
+class EntropyMinimisation(OneNetwork):
     """One network that doubts less and less on unlabelled crops.
 
     SSL4MIS also lessens the entropy of the labelled crops, whose labels say more; the original
@@ -41,30 +41,21 @@ class EntropyMinimisation(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised, and the mean entropy of the voxels of unlabelled crops, at most 1."""
-        labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
-        inside = batch.first.inside
+        unlabelled = slice(batch.labelled_count, None)
         logits = self.network(batch.first.values).float()
         probability = logits[unlabelled].softmax(dim=1)
         self._answer = probability.detach()
-        entropy = masked_mean(normalised_entropy(probability), inside[unlabelled])
+        entropy = masked_mean(normalised_entropy(probability), batch.first.inside[unlabelled])
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
-            "supervised": supervised_loss(logits[labelled], batch.labels, inside[labelled]),
+            "supervised": labelled_loss(logits, batch),
             "entropy": weight * entropy,
         }
-
-    def inference_network(self) -> nn.Module:
-        """The only one."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last answers, and their entropy as a share of the largest."""
         if self._answer is None:
             return {}
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(self._answer), self._answer.shape[1], inside)
-        return shares | {"entropy": float(masked_mean(normalised_entropy(self._answer), inside))}
+        entropy = masked_mean(normalised_entropy(self._answer), inside)
+        return answer_shares(self._answer, inside) | {"entropy": float(entropy)}

@@ -18,6 +18,11 @@ def class_shares(labels: Tensor, classes: int, inside: Tensor | None = None) -> 
     return {f"share/{k}": float(masked_mean(labels == k, counted)) for k in range(classes)}
 
 
+def answer_shares(answer: Tensor, inside: Tensor) -> dict[str, float]:
+    """Share of each class among the most likely ones of probabilities [B, C, ...]."""
+    return class_shares(most_likely(answer), answer.shape[1], inside)
+
+
 def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str, float]:
     """How far two networks part, by the paper's two measures of diversity.
 

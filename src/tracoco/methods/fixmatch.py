@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
 
 
@@ -44,7 +44,7 @@ class FixMatch(WeakToStrong):
         lesson = self.strong_lesson(self.answers(batch, logits))
         learnt = self._learn(self.network(lesson.crops).float(), lesson)
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "strong": self.config.unsupervised_weight * learnt,
         }
 

@@ -8,7 +8,7 @@ from torch.distributions import Beta
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mse_loss
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -51,7 +51,7 @@ class ICT(StudentTeacher):
         self.remember(logits[count:], answer, first & second)
         distance = mse_loss(logits[count:], answer, first & second)
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
 

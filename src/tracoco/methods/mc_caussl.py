@@ -19,19 +19,20 @@ WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")
 class MCCauSSLConfig(IndependenceConfig):
     """Settings of `mc-caussl`, by default those of its release for the pancreas.
 
-    The release halves the supervised loss; here it is the same in every method, so that a
-    comparison has one thing less to explain.
+    The release halves the supervised loss. Here it is whole, as in every method, so both weights
+    are twice as large.
     """
 
-    unsupervised_weight: float = Field(default=0.1, ge=0)
-    """Largest weight of the consistency."""
+    unsupervised_weight: float = Field(default=0.2, ge=0)
+    """Largest weight of the consistency; 0.1 in the release."""
     rampup_steps: PositiveInt | None = None
     """Steps until the weight is at its largest. If not given, six fifths of the run: the release
     has 6,000 for a run of 5,000, so that its weight ends at 0.87 of the largest."""
     temperature: float = Field(default=0.5, gt=0)
     """Of the sharpening that makes a decoder's probabilities a target."""
-    independence_weight: float = Field(default=3.0, ge=0)
-    """Of how well each decoder's filters are explained by those of the two others."""
+    independence_weight: float = Field(default=6.0, ge=0)
+    """Of how well each decoder's filters are explained by those of the two others; 3 in the
+    release."""
     predict_with: PredictWith = "first"
     """The release tests the first decoder alone."""
 

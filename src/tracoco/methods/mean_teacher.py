@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import mse_loss
+from tracoco.methods.method import labelled_loss
 from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -35,7 +36,7 @@ class MeanTeacher(StudentTeacher):
         self.remember(logits[count:], answer[count - start :], inside[count:])
         distance = mse_loss(logits[start:], answer, inside[start:])
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tracoco.config import MethodChoice, Settings, checked
 from tracoco.data.batches import Batch
+from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import method_class
 
 NetworkFactory = Callable[..., nn.Module]
@@ -93,6 +94,12 @@ def resolved_choice(choice: MethodChoice) -> MethodChoice:
     config = method_class(choice.name).Config
     settings = checked(config, choice.settings, f"method {choice.name}")
     return MethodChoice(name=choice.name, **settings.model_dump())
+
+
+def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:
+    """The supervised loss of the labelled crops, which come first in `logits`."""
+    labelled = slice(batch.labelled_count)
+    return supervised_loss(logits[labelled], batch.labels, batch.first.inside[labelled])
 
 
 def uniform_noise(crops: Tensor, amount: float) -> Tensor:

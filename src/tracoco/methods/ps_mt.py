@@ -1,7 +1,6 @@
 """PS-MT (Liu et al., CVPR 2022): perturbed and strict mean teachers."""
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from pydantic import Field, PositiveInt
@@ -10,15 +9,14 @@ from torch import Tensor, nn
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.confident import confident_ce_loss
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import cosine_rampup, masked_mean, most_likely
+from tracoco.losses.weighting import cosine_rampup, masked_mean
 from tracoco.methods.ema import move_average
-from tracoco.methods.feature_noise import worst_noise
-from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating
+from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.mixing import check_partners, draw_mix
 from tracoco.methods.strong_view import strong_view
-from tracoco.networks.network import Network, with_features
+from tracoco.methods.two_teachers import TwoTeachers
+from tracoco.networks.network import with_features
 
 
 class PSMTConfig(Settings):
@@ -51,31 +49,11 @@ class PSMTConfig(Settings):
     """Both teachers, which takes twice as long, or the first alone."""
 
 
-class Teachers(nn.Module):
-    """Two networks that answer together, by the mean of their logits."""
-
-    def __init__(self, networks: Sequence[Network]) -> None:
-        super().__init__()
-        self.networks = nn.ModuleList(networks)
-
-    def forward(self, crops: Tensor) -> Tensor:
-        """Logits of each class, [B, classes, ...]."""
-        return torch.stack([network(crops) for network in self.networks]).mean(dim=0)
-
-    def decode(self, features: list[Tensor]) -> Tensor:
-        """What their decoders make of the encoder's maps of another network."""
-        networks = cast("list[Network]", list(self.networks))
-        return torch.stack([each.head(each.decode(features)) for each in networks]).mean(dim=0)
-
-
 class PSMT(Method):
     """A student with noise on crops and features, and two averaged teachers that see none.
 
     The teachers differ in their first weights and learn from labels for as long as the first
     stage lasts. Then they follow the student in turns, and their optimizer leaves them alone.
-    They label crops as at test time; in the release they do so with dropout. Its noise on
-    features is nearly nothing, since a gradient is divided by a much larger constant; here the
-    noise is as long as the setting says.
     """
 
     Config = PSMTConfig
@@ -87,12 +65,12 @@ class PSMT(Method):
             check_partners(facts.unlabelled_batch, None, facts.dimensions)
         self.config = config
         self.student = with_features(build_network(), "ps-mt")
-        self.teachers = Teachers([with_features(build_network(), "ps-mt") for _ in range(2)])
+        self.teachers = TwoTeachers(with_features(build_network(), "ps-mt") for _ in range(2))
         self.intensity_range = facts.intensity_range
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or max(1, round(0.15 * facts.total_steps))
         self.turn_steps = config.turn_steps or max(1, facts.total_steps // 80)
-        self._answers: list[Tensor] = []
+        self._answers: tuple[Tensor, ...] = ()
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, and past the first stage cross-entropy with the teachers' labels."""
@@ -111,7 +89,7 @@ class PSMT(Method):
             logits[count:], answer, inside[count:], likely=self.config.likely
         )
         return {
-            "supervised": supervised_loss(logits[:count], batch.labels, inside[:count]),
+            "supervised": labelled_loss(logits, batch),
             "confident_ce": self.unsupervised_weight(step) * taught,
         }
 
@@ -147,9 +125,8 @@ class PSMT(Method):
             return {}
         first, second, both = self._answers
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(both), both.shape[1], inside)
-        likely = masked_mean(both.amax(dim=1) >= self.config.likely, inside)
-        return shares | divergence_figures(first, second, inside) | {"likely": float(likely)}
+        likely = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.likely, inside))}
+        return answer_shares(both, inside) | divergence_figures(first, second, inside) | likely
 
     def _pretrain(self, batch: Batch) -> Tensor:
         """The labelled crops as they are for each teacher, a strong view for the student."""
@@ -157,22 +134,17 @@ class PSMT(Method):
         inside = batch.first.inside[: batch.labelled_count]
         strong = strong_view(crops, inside, self.intensity_range)
         logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
-        losses = [supervised_loss(each.float(), batch.labels, inside) for each in logits]
-        return torch.stack(losses).sum()
+        return torch.stack([labelled_loss(each.float(), batch) for each in logits]).sum()
 
     def _label(self, crops: Tensor) -> Tensor:
         """The teachers' probabilities, without gradient."""
-        with evaluating(self.teachers):
-            first, second = (teacher(crops).float() for teacher in self.teachers.networks)
-        answer: Tensor = ((first + second) / 2).softmax(dim=1)
-        self._answers = [first.softmax(dim=1), second.softmax(dim=1), answer]
-        return answer
+        self._answers = self.teachers.label(crops)
+        return self._answers[-1]
 
     def _perturbed(self, crops: Tensor, inside: Tensor) -> Tensor:
         """The student's logits, with the noise on its coarsest map that misleads teachers most."""
         *fine, coarsest = self.student.encode(crops)
-        with evaluating(self.teachers):
-            noise = worst_noise(self.teachers.decode, [*fine, coarsest], inside)
+        noise = self.teachers.worst_noise([*fine, coarsest], inside)
         coarsest = coarsest + self.config.feature_noise * noise.to(coarsest.dtype)
         logits: Tensor = self.student.head(self.student.decode([*fine, coarsest]))
         return logits.float()

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import most_likely
 from tracoco.methods.decoders import MeanOfDecoders, SeveralDecoders
-from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method, RunFacts
+from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.method import Method, RunFacts, labelled_loss
 
 PredictWith = Literal["mean", "first"]
 
@@ -27,11 +25,7 @@ class SharedEncoder(Method):
 
     def supervised(self, batch: Batch, logits: Sequence[Tensor]) -> Tensor:
         """What each decoder learns from labels, one number a decoder."""
-        labelled = slice(batch.labelled_count)
-        inside = batch.first.inside[labelled]
-        return torch.stack(
-            [supervised_loss(each[labelled], batch.labels, inside) for each in logits]
-        )
+        return torch.stack([labelled_loss(each, batch) for each in logits])
 
     def remember(self, batch: Batch, logits: Sequence[Tensor]) -> None:
         """Keep what the first two decoders say of the unlabelled crops, for `health`."""
@@ -60,8 +54,7 @@ class SharedEncoder(Method):
             return {}
         first, second = self._answers
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(first), first.shape[1], inside)
-        return shares | divergence_figures(first, second, inside)
+        return answer_shares(first, inside) | divergence_figures(first, second, inside)
 
 
 def released_rampup(given: int | None, facts: RunFacts) -> int:

@@ -4,18 +4,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import Field, PositiveInt
-from torch import Tensor, nn
+from torch import Tensor
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.answer_distance import answer_distance
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import most_likely, sigmoid_rampup
+from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.adversarial import crop_lengths, random_directions, steepest, unit_length
 from tracoco.methods.class_separation import ClassSeparation
-from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.networks.network import with_features
+from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.one_network import OneNetwork
+from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -64,10 +64,11 @@ class SSNetConfig(Settings):
     The release takes all, which large crops have no memory for."""
 
 
-class SSNet(Method):
+class SSNet(OneNetwork):
     """One network whose answers withstand the worst small change of a crop."""
 
     Config = SSNetConfig
+    network: Network
     name: ClassVar[str] = "ss-net"
 
     def __init__(self, config: SSNetConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
@@ -86,7 +87,6 @@ class SSNet(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, smoothness of all answers, and the distance to prototypes."""
-        labelled = slice(batch.labelled_count)
         crops, inside = batch.first.values, batch.first.inside
         features = self.network.decode(self.network.encode(crops))
         logits = self.network.head(features).float()
@@ -94,7 +94,7 @@ class SSNet(Method):
         separation = self.config.separation_weight * self.separation(features, logits, batch)
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
-            "supervised": supervised_loss(logits[labelled], batch.labels, inside[labelled]),
+            "supervised": labelled_loss(logits, batch),
             "smoothness": weight * smoothness,
             "separation": weight * separation,
         }
@@ -122,14 +122,6 @@ class SSNet(Method):
 
         return steepest(distance, crop_lengths(inside, crops.shape[1], self.probe) * start)
 
-    def inference_network(self) -> nn.Module:
-        """The only one, without the heads."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
-
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the heads, which are no network: nothing but the separation looks through them."""
         return [*super().parameter_groups(), {"params": list(self.separation.parameters())}]
@@ -140,5 +132,4 @@ class SSNet(Method):
             return {}
         answer, moved = (each[batch.labelled_count :] for each in self._answers)
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(answer), answer.shape[1], inside)
-        return shares | divergence_figures(answer, moved, inside)
+        return answer_shares(answer, inside) | divergence_figures(answer, moved, inside)

@@ -16,7 +16,7 @@ from tracoco.networks.statistics import frozen_statistics
 
 
 class TraCoCoConfig(CoTrainingConfig):
-    """Settings of `tracoco`; symbols are the paper's, and so are defaults if nothing else is said."""
+    """Settings of `tracoco`; the symbols are the paper's, and most of the defaults."""
 
     semi_supervised: Literal["crc", "ce", "kl", "mse"] = "crc"
     """What a network learns from its peer: confident regional cross-entropy, or one of the

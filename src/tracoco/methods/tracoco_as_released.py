@@ -33,7 +33,9 @@ class TraCoCoAsReleasedConfig(TwoNetworksConfig):
     """Settings of `tracoco-as-released`; the defaults are those of its Left Atrium variant."""
 
     rampup: Literal["cosine", "sigmoid", "linear"] = "sigmoid"
+    """How lambda rises to its largest value; the paper has a cosine."""
     rampup_epochs: PositiveInt | None = 40
+    """Passes over the labelled scans, or slices of them, until lambda is at its largest."""
     noise_stays_in_range: bool = False
     """Clip noisy crops to the intensity range, as the Pancreas and BraTS variants do."""
     likely: float = Field(default=0.65, ge=0, le=1)

@@ -1,21 +1,17 @@
 """Tri-U-MT (Wang et al., MICCAI 2021): a mean teacher of three tasks that knows how sure it is."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.losses.uncertainty import normalised_entropy
-from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.method import NetworkFactory, RunFacts
-from tracoco.methods.repeated_passes import mean_of_passes
+from tracoco.losses.weighting import most_likely
+from tracoco.methods.lessons import Lesson, ask_teacher, lesson_loss, unit_maps
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
-from tracoco.methods.three_tasks import Answer, ThreeTasks, task_losses
+from tracoco.methods.three_tasks import ThreeTasks, task_losses
 
 
 class TriUMTConfig(StudentTeacherConfig):
@@ -24,6 +20,9 @@ class TriUMTConfig(StudentTeacherConfig):
     The release learns masks by Dice alone; here the supervised loss is the same in every method.
     """
 
+    unsupervised_weight: float = Field(default=0.1, ge=0)
+    """Largest weight of the consistency with the teacher, as released, where the Dice of the masks
+    is not halved."""
     rampup_steps: PositiveInt | None = None
     """Steps until the consistency has its full weight; half of the run if not given, as 100 of
     the release's 200 epochs. There the weight falls again afterwards, here it stays."""
@@ -45,16 +44,6 @@ class TriUMTConfig(StudentTeacherConfig):
     released."""
     auxiliary_rate: float = Field(default=0.1, gt=0)
     """Learning rate of the two further decoders, as a share of the network's; as released."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """What the teacher's passes say of one task together, and how far to trust it."""
-
-    target: Tensor
-    """[B, K, ...]."""
-    trust: Tensor
-    """Of each voxel, [B, K, ...] or [B, 1, ...]: 1 where the passes are certain or all alike."""
 
 
 class TriUMT(StudentTeacher):
@@ -89,27 +78,23 @@ class TriUMT(StudentTeacher):
             answer[unlabelled], pseudo_labels, crops[unlabelled], inside[unlabelled]
         )
         return {
-            "supervised": self.supervised(batch, answer.logits),
+            "supervised": labelled_loss(answer.logits, batch),
             "signed_distance": self.config.distance_weight * distance,
             "reconstruction": self.config.reconstruction_weight * picture,
             "pseudo_tasks": self.config.pseudo_weight * (pseudo[0] + pseudo[1]),
             "consistency": self.consistency_weight(step)
-            * consistency_loss(unit_maps(answer), lessons, inside),
+            * lesson_loss(unit_maps(answer), lessons, inside),
         }
 
     def lessons(self, crops: Tensor) -> list[Lesson]:
         """What the teacher's passes say of masks, distances and pictures."""
-        look = partial(_one_pass, cast("ThreeTasks", self.teacher.network), self.config.dropout)
-        passes = self.config.passes
-        sure, mixed, *moments = mean_of_passes(look, crops, noise=self.noise, passes=passes)
-        probability = mixed / sure
-        certainty = 1 - normalised_entropy(probability).unsqueeze(1)
-        distances, distances_squared, pictures, pictures_squared = moments
-        return [
-            Lesson(probability, certainty),
-            Lesson(distances, (-_variance(distances, distances_squared, passes)).exp()),
-            Lesson(pictures, (-_variance(pictures, pictures_squared, passes).sqrt()).exp()),
-        ]
+        return ask_teacher(
+            cast("ThreeTasks", self.teacher.network),
+            crops,
+            dropout=self.config.dropout,
+            noise=self.noise,
+            passes=self.config.passes,
+        )
 
     def inference_network(self) -> nn.Module:
         """The student's or the teacher's, without the further decoders."""
@@ -122,34 +107,3 @@ class TriUMT(StudentTeacher):
             {"params": list(self.student.network.parameters())},
             {"params": further, "rate_factor": self.config.auxiliary_rate},
         ]
-
-
-def unit_maps(answer: Answer) -> list[Tensor]:
-    """What student and teacher are compared by, each from 0 to 1."""
-    return [answer.logits.softmax(dim=1), (answer.distances + 1) / 2, answer.pictures]
-
-
-def consistency_loss(own: Sequence[Tensor], lessons: Sequence[Lesson], inside: Tensor) -> Tensor:
-    """Squared difference to each lesson, by its trust: mean over voxels, sum over the tasks."""
-    differences = [
-        lesson.trust * (maps - lesson.target).square()
-        for maps, lesson in zip(own, lessons, strict=True)
-    ]
-    return torch.stack([masked_mean(each.mean(dim=1), inside) for each in differences]).sum()
-
-
-def _one_pass(teacher: ThreeTasks, dropout: float, crops: Tensor) -> tuple[Tensor, ...]:
-    """What the means over all passes are taken of.
-
-    Masks are weighted by the softmax over passes of their certainty: a mean of exponentials times
-    masks, to be divided by the mean of the exponentials.
-    """
-    probability, distances, pictures = unit_maps(teacher.look(crops, dropout))
-    sure = (1 - normalised_entropy(probability)).exp().unsqueeze(1)
-    moments = (distances, distances.square(), pictures, pictures.square())
-    return sure, sure * probability, *moments
-
-
-def _variance(mean: Tensor, mean_of_squares: Tensor, passes: int) -> Tensor:
-    """Of the passes, as of a sample; rounding must not make it negative."""
-    return (mean_of_squares - mean.square()).clamp(min=0) * passes / (passes - 1)

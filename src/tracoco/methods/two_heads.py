@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.signed_distance import distance_loss, signed_distances
-from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.figures import class_shares
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.one_network import OneNetwork
 from tracoco.networks.light_unet import Pointwise
-from tracoco.networks.network import with_features
+from tracoco.networks.network import Network, with_features
 
 
 class DistanceHead(nn.Module):
@@ -46,8 +46,10 @@ class TwoHeadsConfig(Settings):
     """Largest weight of what unlabelled crops teach; each method has a default of its own."""
 
 
-class TwoHeads(Method):
+class TwoHeads(OneNetwork):
     """The network with its mask head predicts; the distance head serves the training alone."""
+
+    network: Network
 
     def __init__(
         self, config: TwoHeadsConfig, build_network: NetworkFactory, facts: RunFacts, who: str
@@ -75,21 +77,13 @@ class TwoHeads(Method):
         target = signed_distances(batch.labels, inside, self.classes)
         distance = distance_loss(maps[labelled], target, inside.unsqueeze(1))
         return {
-            "supervised": supervised_loss(logits[labelled], batch.labels, inside),
+            "supervised": labelled_loss(logits, batch),
             "signed_distance": self._distance_weight * distance,
         }
 
     def unsupervised_weight(self, step: int) -> float:
         """Rises along half a Gaussian."""
         return self._largest_weight * sigmoid_rampup(step, self._rampup_steps)
-
-    def inference_network(self) -> nn.Module:
-        """The network, which knows nothing of distances."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the distance head, which is no network."""

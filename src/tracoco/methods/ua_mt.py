@@ -7,7 +7,7 @@ from tracoco.data.batches import Batch
 from tracoco.losses.consistency import mse_loss
 from tracoco.losses.uncertainty import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.repeated_passes import mean_of_passes
 from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
 
@@ -50,7 +50,7 @@ class UAMT(StudentTeacher):
         self._certain = inside & (self.uncertainty(crops) < self.threshold(step))
         distance = mse_loss(logits[unlabelled], answer, self._certain)
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batches import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features
 
@@ -47,7 +47,7 @@ class UniMatch(WeakToStrong):
         learnt = [view.dice(own) for view, own in zip(views, strong, strict=True)]
         unperturbed = self.plain_lesson(answers)
         return {
-            "supervised": self.supervised(batch, logits),
+            "supervised": labelled_loss(logits, batch),
             "strong": self.config.strong_weight * torch.stack(learnt).sum(),
             "features": self.config.feature_weight * unperturbed.dice(perturbed),
         }

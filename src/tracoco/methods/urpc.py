@@ -9,10 +9,9 @@ from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.pyramid import pyramid_loss
-from tracoco.losses.supervised import supervised_loss
-from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.losses.weighting import sigmoid_rampup
+from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.networks.layers import CONVOLUTION
 from tracoco.networks.network import Network, with_features
 
@@ -29,8 +28,9 @@ class URPCConfig(Settings):
     comparison has one thing less to explain.
     """
 
-    unsupervised_weight: float = Field(default=0.1, ge=0)
-    """Largest weight of the consistency between levels."""
+    unsupervised_weight: float = Field(default=0.2, ge=0)
+    """Largest weight of the consistency between levels; 0.1 in the release, beside half of the
+    supervised loss."""
     rampup_steps: PositiveInt | None = None
     """Steps until the weight is at its largest; the whole run if not given."""
     perturb: bool = True
@@ -94,20 +94,17 @@ class URPC(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """The mean of the levels' supervised losses, and their distance to their mean."""
-        inside = batch.first.inside
-        labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
+        unlabelled = slice(batch.labelled_count, None)
         levels = self.pyramid(batch.first.values)
         answers = [logits[unlabelled] for logits in levels]
         with torch.no_grad():
             probabilities = torch.stack([logits.softmax(dim=1) for logits in answers])
             self._answers = (probabilities[-1], probabilities.mean(dim=0))
-        supervised = [
-            supervised_loss(logits[labelled], batch.labels, inside[labelled]) for logits in levels
-        ]
+        supervised = [labelled_loss(logits, batch) for logits in levels]
         weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
             "supervised": torch.stack(supervised).mean(),
-            "consistency": weight * pyramid_loss(answers, inside[unlabelled]),
+            "consistency": weight * pyramid_loss(answers, batch.first.inside[unlabelled]),
         }
 
     def inference_network(self) -> nn.Module:
@@ -124,8 +121,7 @@ class URPC(Method):
             return {}
         finest, mean = self._answers
         inside = batch.first.inside[batch.labelled_count :]
-        shares = class_shares(most_likely(mean), mean.shape[1], inside)
-        return shares | divergence_figures(finest, mean, inside)
+        return answer_shares(mean, inside) | divergence_figures(finest, mean, inside)
 
 
 def drop_salient(maps: Tensor) -> Tensor:

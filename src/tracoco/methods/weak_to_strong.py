@@ -8,11 +8,12 @@ from torch import Tensor, nn
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.supervised import class_dice_losses, supervised_loss
-from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.figures import class_shares
-from tracoco.methods.method import Method, RunFacts, evaluating
+from tracoco.losses.supervised import class_dice_losses
+from tracoco.losses.weighting import masked_mean
+from tracoco.methods.figures import answer_shares
+from tracoco.methods.method import RunFacts, evaluating
 from tracoco.methods.mixing import check_partners, draw_small_mix
+from tracoco.methods.one_network import OneNetwork
 from tracoco.methods.strong_view import strong_view
 
 
@@ -22,7 +23,7 @@ class WeakToStrongConfig(Settings):
     threshold: float = Field(default=0.95, ge=0, le=1)
     """A voxel counts where its largest probability is at least this; from FixMatch."""
     cutmix: bool = True
-    """Put a box of another crop's strong view into every other one."""
+    """Put a box of another crop's strong view into every other one, as UniMatch's release does."""
     pseudo_labels: Literal["training", "clean"] = "training"
     """From the training pass, with dropout, or from a pass of their own without it. UniMatch's
     release takes the former, but for what one crop gives to another, which is always clean."""
@@ -57,10 +58,9 @@ class Lesson:
         return class_dice_losses(logits, self.label, self.sure).mean()
 
 
-class WeakToStrong(Method):
+class WeakToStrong(OneNetwork):
     """One network that is its own teacher."""
 
-    network: nn.Module
     config: WeakToStrongConfig
 
     def __init__(self, config: WeakToStrongConfig, network: nn.Module, facts: RunFacts) -> None:
@@ -71,11 +71,6 @@ class WeakToStrong(Method):
         self.network = network
         self.intensity_range = facts.intensity_range
         self._pseudo_labels: Tensor | None = None
-
-    def supervised(self, batch: Batch, logits: Tensor) -> Tensor:
-        """Cross-entropy and Dice of the labelled crops, which come first in `logits`."""
-        labelled = slice(batch.labelled_count)
-        return supervised_loss(logits[labelled], batch.labels, batch.first.inside[labelled])
 
     def answers(self, batch: Batch, logits: Tensor) -> Answers:
         """What pseudo-labels are made of; `logits` are those of the training pass, of all crops."""
@@ -108,19 +103,10 @@ class WeakToStrong(Method):
         confidence, label = probability.max(dim=1)
         return Lesson(crops, inside, label, (confidence >= self.config.threshold) & inside)
 
-    def inference_network(self) -> nn.Module:
-        """The only one."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
-
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last pseudo-labels, and how many are sure enough to count."""
         if self._pseudo_labels is None:
             return {}
         inside, labels = batch.first.inside[batch.labelled_count :], self._pseudo_labels
-        shares = class_shares(most_likely(labels), labels.shape[1], inside)
         sure = labels.amax(dim=1) >= self.config.threshold
-        return shares | {"likely": float(masked_mean(sure, inside))}
+        return answer_shares(labels, inside) | {"likely": float(masked_mean(sure, inside))}

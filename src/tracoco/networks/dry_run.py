@@ -1,10 +1,9 @@
-"""A forward pass that computes shapes and no values, to learn of a network what it does not say."""
+"""Networks without values, to learn from a pass what they do not say of themselves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -21,12 +20,6 @@ def without_values(module: Module, emptied: Callable[[Tensor], Tensor] | None = 
     for weight in module.parameters():
         memo[id(weight)] = nn.Parameter(emptied(weight.detach()), weight.requires_grad)
     return deepcopy(module, memo)
-
-
-def dry_run(network: nn.Module, shape: Sequence[int]) -> Any:
-    """What a network gives for crops [B, C, ...] of this shape; the network stays as it is."""
-    with torch.no_grad():
-        return without_values(network)(torch.empty(*shape, device="meta"))
 
 
 def _on_meta(tensor: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from tracoco.errors import UserError, first_line
-from tracoco.networks.dry_run import dry_run
+from tracoco.networks.dry_run import without_values
 from tracoco.networks.monai_arguments import Needs, choose_arguments
 
 PREFIX = "monai:"
@@ -81,7 +81,9 @@ def _tried(name: str, network: nn.Module, needs: Needs) -> nn.Module:
         f"cannot take crop {needs.crop}",
         "set data.crop to longer axes or to lengths divisible by 32, or change network.options",
     ):
-        output = _outcome(network, shape)
+        output, used = _outcome(network, shape)
+    for weight, learns in zip(network.parameters(), used, strict=True):
+        weight.requires_grad_(learns)
     if isinstance(output, list | tuple) and len(output) == 1:
         network, output = OnlyOutput(network), output[0]
     expected = (1, needs.classes, *needs.crop)
@@ -94,13 +96,27 @@ def _tried(name: str, network: nn.Module, needs: Needs) -> nn.Module:
     return network
 
 
-def _outcome(network: nn.Module, shape: tuple[int, ...]) -> Any:
+def _outcome(network: nn.Module, shape: tuple[int, ...]) -> tuple[Any, list[bool]]:
+    """What a network gives for crops of this shape, and which of its weights had a part in it."""
     try:
-        return dry_run(network, shape)
+        return _pass(without_values(network), torch.empty(shape, device="meta"))
     except FAULTS:
         # Not every operation knows the meta device: what fails there counts if it fails in earnest.
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            return deepcopy(network)(torch.zeros(shape))  # the original's statistics stay
+        with torch.random.fork_rng(devices=[]):
+            return _pass(deepcopy(network), torch.zeros(shape))  # the original's statistics stay
+
+
+def _pass(network: nn.Module, crops: Tensor) -> tuple[Any, list[bool]]:
+    """A pass forth and back.
+
+    Some networks have layers for options that are off. Several processes would wait for the
+    gradients of these, so they are to need none.
+    """
+    output = network(crops)
+    (answer,) = output if isinstance(output, list | tuple) and len(output) == 1 else (output,)
+    if isinstance(answer, Tensor) and answer.requires_grad:
+        answer.sum().backward()
+    return output, [weight.grad is not None for weight in network.parameters()]
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class Team:
         """Average the gradients of all processes, however many networks the method has.
 
         Buffers are not exchanged: each process keeps its own BatchNorm statistics during training,
-        and rank 0's are the ones that are saved.
+        and its own banks, class weights and thresholds, all made of its own crops. Rank 0's are
+        the ones that are saved.
 
         Args:
             method: with all of its networks.

@@ -1,0 +1,75 @@
+"""Sure labels: a network learns from its own labels of unlabelled crops, where it is sure."""
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from tracoco.cli import main
+from tracoco.config import Settings
+from tracoco.data.batches import Batch
+from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.weighting import masked_mean, sigmoid_rampup
+from tracoco.methods import MethodRow, register_method
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, uniform_noise
+
+
+class SureLabelsConfig(Settings):
+    """Settings of `sure-labels`; all are ours."""
+
+    weight: float = Field(default=1.0, ge=0)
+    """Largest weight of what unlabelled crops teach; it rises during the whole run."""
+    threshold: float = Field(default=0.9, ge=0, le=1)
+    """A voxel teaches where its largest class probability is at least this."""
+    noise: float = Field(default=0.2, ge=0)
+    """Uniform noise on the crops, as a fraction of the intensity range."""
+
+
+class SureLabels(Method):
+    """One network; its labels of clean crops teach it about noisy ones."""
+
+    Config = SureLabelsConfig
+
+    def __init__(
+        self, config: SureLabelsConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.network = build_network()
+        self.noise = config.noise * facts.intensity_range
+        self.total_steps = facts.total_steps
+
+    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+        """Weighted loss terms by name; their sum is minimised, and each is logged."""
+        count, crops, inside = batch.labelled_count, batch.first.values, batch.first.inside
+        with evaluating(self.network):
+            clean = self.network(crops[count:]).float().softmax(dim=1)
+        confidence, label = clean.max(dim=1)
+        logits = self.network(uniform_noise(crops, self.noise)).float()
+        taught = F.cross_entropy(logits[count:], label, reduction="none")
+        sure = inside[count:] & (confidence >= self.config.threshold)
+        weight = self.config.weight * sigmoid_rampup(step, self.total_steps)
+        return {
+            "supervised": supervised_loss(logits[:count], batch.labels, inside[:count]),
+            "sure": weight * masked_mean(taught, sure),
+        }
+
+    def inference_network(self) -> nn.Module:
+        """What predicts."""
+        return self.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """What the optimizer moves."""
+        return [self.network]
+
+
+register_method(
+    "sure-labels",
+    MethodRow(
+        target=f"{__name__}:SureLabels",
+        idea="Learn your own labels of unlabelled crops, where you are sure of them.",
+        taught=("network",),
+    ),
+)
+
+if __name__ == "__main__":
+    main()

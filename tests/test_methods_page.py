@@ -1,0 +1,116 @@
+"""docs/methods.md is made of the table of methods, and its guide works to the letter."""
+
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+from benchmarks.methods_page import PAGE, page
+from samples import write_ball
+
+from tracoco import Predictor
+from tracoco.errors import UserError
+from tracoco.methods import METHODS
+from tracoco.project.folder import Project
+
+GUIDE = PAGE.read_text(encoding="utf-8").split("## Add your own method\n")[1].split("\n## ")[0]
+(FILE,) = re.findall(r"Save this as `(\w+\.py)`", GUIDE)
+EXAMPLE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+COMMANDS = re.findall(rf"^    python {FILE} (.*)$", GUIDE, re.MULTILINE)
+SMALL = ["--set", "training.steps=2", "--set", "network.filters=4", "--set", "data.crop=[16,16,16]"]
+
+
+def test_the_committed_page_is_made_of_the_facts_as_they_are() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m benchmarks.methods_page`"
+
+
+def test_every_method_has_a_row_that_leads_to_its_section() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[([\w-]+)\]\(#\1\) \|", text, re.MULTILINE) == list(METHODS)
+    assert set(METHODS) <= set(re.findall(r"^## ([\w-]+)$", text, re.MULTILINE))
+
+
+@pytest.fixture
+def place(tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as the guide has it: a project, scans to predict, and the file."""
+    shutil.copytree(project.root, tmp_path / "heart")
+    write_ball(tmp_path, "new", 7, labelled=False)
+    (tmp_path / "images").rename(tmp_path / "new_scans")
+    (tmp_path / FILE).write_text(EXAMPLE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def follow(place: Path, run: Callable[[list[str]], str]) -> None:
+    """All commands of the guide, one after the other."""
+    assert [command.split()[0] for command in COMMANDS] == ["methods", "train", "train", "predict"]
+    told, trained, resumed, predicted = (run(shlex.split(command)) for command in COMMANDS)
+    assert "  Learn your own labels of unlabelled crops, where you are sure of them.\n" in told
+    assert "  threshold = 0.9\n    A voxel teaches where" in told
+    assert "trained" in trained
+    assert trained == resumed
+    assert "1 predictions in labels" in predicted
+    label = nib.load(place / "labels" / "new.nii.gz")
+    assert label.shape == nib.load(place / "new_scans" / "new.nii.gz").shape
+    assert set(np.unique(label.dataobj)) <= {0, 1}
+
+
+@pytest.fixture
+def _methods_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "sure-labels", METHODS["supervised"])
+    monkeypatch.delitem(METHODS, "sure-labels")
+    monkeypatch.delitem(sys.modules, FILE.removesuffix(".py"), raising=False)
+
+
+@pytest.mark.usefixtures("_methods_are_as_before")
+def test_the_guide_works_in_this_process_on_small_crops(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(words: list[str]) -> str:
+        METHODS.pop("sure-labels", None)  # every command is a process of its own
+        small = SMALL if words[0] == "train" else []
+        monkeypatch.setattr(sys, "argv", [FILE, *words, *small])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(FILE, run_name="__main__")
+        out, err = capsys.readouterr()
+        assert not ended.value.code, err
+        return out
+
+    follow(place, run)
+    METHODS.pop("sure-labels")
+    with pytest.raises(UserError, match=r"'sure-labels' does not exist.*the file which registers"):
+        Predictor.load("heart/runs/sure-labels-seed0")
+    monkeypatch.syspath_prepend(place)
+    found = runpy.run_path(str(write(place / "from_python.py", FROM_PYTHON)))
+    assert type(found["predictor"].method).__name__ == "SureLabels"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_the_guide_works_to_the_letter(place: Path) -> None:
+    def run(words: list[str]) -> str:
+        command = [sys.executable, FILE, *words]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    follow(place, run)
+    result = subprocess.run(
+        [sys.executable, str(write(place / "from_python.py", FROM_PYTHON))],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=place,
+    )
+    assert result.returncode == 0, result.stderr
