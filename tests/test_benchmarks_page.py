@@ -9,6 +9,7 @@ import pytest
 from benchmarks.real.page import ABOUT, HEAD, NOTHING, PAGE, PICTURE, ROOT, page
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import read_grids
+from benchmarks.real.trials import FINDINGS
 from small_grid import RESULT
 
 from tracoco.benchmark.grid import grid_runs, read_grid
@@ -67,7 +68,8 @@ def shown(root: Path) -> str:
 def test_the_committed_page_and_picture_are_made_of_the_committed_results() -> None:
     grids = read_grids(ROOT)
     text = PAGE.read_text(encoding="utf-8")
-    assert text == page(grids), "run `python -m benchmarks.real.page`"
+    findings = FINDINGS.read_text(encoding="utf-8")
+    assert text == page(grids, findings), "run `python -m benchmarks.real.page`"
     reported = [grid for grid in grids if grid.tried and not grid.tuning]
     assert PICTURE.exists() == bool(reported)
     if reported:
@@ -200,6 +202,14 @@ def test_trials_show_what_was_changed_and_count_equal_settings_once(tmp_path: Pa
     assert f'{row}"mse"` | 2 | 0 of 2 |  | seed 0: diverged; seed 1: diverged |' in text
     assert "### More \\| balls\n" in text
     assert NOTHING in text, "what was tuned with is no result"
+
+
+def test_findings_take_their_figures_from_the_results(tmp_path: Path) -> None:
+    write_grid(tmp_path, "tuning1")
+    grids = read_grids(tmp_path)
+    assert "CPS has 82.0 ± 0.7." in page(grids, "CPS has {tuning1/cps}.")
+    with pytest.raises(UserError, match=r"asks for \{tuning1/csp\}, which has no result"):
+        page(grids, "CPS has {tuning1/csp}.")
 
 
 def test_the_picture_has_a_dot_a_seed_and_a_line_a_row(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from benchmarks.real.markdown import plain
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import GridResults, read_grids
 from benchmarks.real.tables import grid_section
-from benchmarks.real.trials import trials_section
+from benchmarks.real.trials import FINDINGS, trials_section
 from tracoco.files import write_text
 
 ROOT = Path(__file__).parent
@@ -72,20 +72,20 @@ last 16 are reported on.""",
 def main() -> None:
     """Write the page and its picture."""
     grids = read_grids(ROOT)
-    write_text(PAGE, page(grids))
+    write_text(PAGE, page(grids, FINDINGS.read_text(encoding="utf-8")))
     if _shown(grids):
         write_text(PICTURE, picture(_shown(grids)))
 
 
-def page(grids: list[GridResults]) -> str:
-    """The page as Markdown."""
+def page(grids: list[GridResults], findings: str = "") -> str:
+    """The page as Markdown; `findings` is what was learnt from the trials."""
     shown = _shown(grids)
     parts = [f"\n{grid_section(each, fill(ABOUT.get(each.name, ''), 100))}" for each in shown]
     image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
     waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]
     parts = [image, *parts] if shown else [NOTHING]
     parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
-    trials = trials_section([grid for grid in grids if grid.tuning])
+    trials = trials_section([grid for grid in grids if grid.tuning], findings)
     return "".join([HEAD, *parts, *([f"\n{trials}"] if trials else [])])
 
 

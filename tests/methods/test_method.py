@@ -1,7 +1,9 @@
 import torch
+from samples import make_batch
 from torch import nn
 
-from tracoco.methods.method import evaluating, uniform_noise
+from tracoco.losses.supervised import supervised_loss
+from tracoco.methods.method import evaluating, labelled_loss, uniform_noise
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -15,6 +17,16 @@ def test_noise_is_uniform_within_its_amount() -> None:
     assert -0.2 <= noise.min() < -0.19
     assert 0.19 < noise.max() <= 0.2
     assert abs(noise.mean()) < 0.01
+
+
+def test_labels_teach_the_labelled_crops_and_no_padding() -> None:
+    batch = make_batch(2)
+    batch.first.inside[:, 8:] = False
+    logits = torch.randn(4, 2, 16, 16)
+    expected = supervised_loss(
+        logits[:2, :, :8], batch.labels[:, :8], torch.ones(2, 8, 16, dtype=torch.bool)
+    )
+    torch.testing.assert_close(labelled_loss(logits, batch), expected)
 
 
 def test_evaluating_has_no_gradient_and_restores_each_mode() -> None:

@@ -1,10 +1,14 @@
 import copy
+from functools import partial
 
 import pytest
 import torch
 from samples import make_batch, make_method
 
+from tracoco.config import MethodChoice
+from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.student_teacher import StudentTeacher
+from tracoco.networks.network import build_network
 
 FAMILY = ["mean-teacher", "ua-mt", "ict", "lg-er-mt", "duwm", "ac-mt"]
 
@@ -71,3 +75,12 @@ def test_health_is_of_the_last_step(name: str) -> None:
     assert health["share/0"] + health["share/1"] == pytest.approx(1)
     assert 0 <= health["agreement"] <= 1
     assert health["distance"] > 0
+
+
+def test_noise_is_a_fraction_of_the_intensity_range() -> None:
+    facts = RunFacts(2, 1, 2, 30, 1, unlabelled_batch=2, intensity_range=50.0)
+    network = partial(build_network, "light-unet", channels=1, classes=2, dimensions=2, filters=4)
+    method = build_method(MethodChoice(name="mean-teacher"), network, facts)
+    assert isinstance(method, StudentTeacher)
+    noise = method.noisy(torch.zeros(2, 1, 64, 64))
+    assert noise.abs().max().item() == pytest.approx(2 * method.config.noise * 50)
