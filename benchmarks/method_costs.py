@@ -112,7 +112,8 @@ def main() -> None:
         for name in only or METHODS:
             began = time.perf_counter()
             found[name] = measured(name, project, weights)
-            say(f"{name}: {found[name]} ({time.perf_counter() - began:.0f} s)")
+            cost, taken = found[name], time.perf_counter() - began
+            say(f"{name:20} time x {cost.time:<5} memory x {cost.memory:<5} {taken:3.0f} s")
     if not only:
         values = {name: asdict(cost) for name, cost in found.items()}
         write_json(COSTS, {"setting": SETTING, "machine": machine(), "methods": values})
