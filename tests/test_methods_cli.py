@@ -45,7 +45,7 @@ def test_no_line_is_wider_than_a_small_terminal(
     _, out, _ = tracoco()
     rows = [line for line in out.splitlines() if "MICCAI" in line]
     assert rows
-    assert all(len(line) < 80 + len("\x1b[1m\x1b[0m") for line in rows)
+    assert all(len(line) <= 80 + len("\x1b[1m\x1b[0m") for line in rows)
 
 
 def test_as_json_the_list_is_one_object_with_lower_case_keys(tracoco: Any) -> None:
