@@ -4,10 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import most_likely
 from tracoco.methods.figures import class_shares, divergence_figures
-from tracoco.methods.method import Method
+from tracoco.methods.method import Method, labelled_loss
 
 
 class Peers(Method):
@@ -28,10 +27,7 @@ class Peers(Method):
 
     def supervised(self, batch: Batch, first: list[Tensor]) -> Tensor:
         """Eq. (2): both networks on the labelled crops, which come first in their logits."""
-        labelled = slice(batch.labelled_count)
-        inside = batch.first.inside[labelled]
-        losses = [supervised_loss(logits[labelled], batch.labels, inside) for logits in first]
-        return torch.stack(losses).sum()
+        return torch.stack([labelled_loss(logits, batch) for logits in first]).sum()
 
     def inference_network(self) -> nn.Module:
         """The first alone."""
