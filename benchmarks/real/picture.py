@@ -1,6 +1,7 @@
 """A picture of the results: a dot a seed and a line at their mean, row by row."""
 
 import html
+import sys
 from statistics import fmean
 
 from benchmarks.real.rows import GridResults, Row
@@ -29,7 +30,10 @@ def _panels(grids: list[GridResults]) -> list[Panel]:
     found = []
     for grid in grids:
         for name, rows in grid.rows.items():
-            dice = [(r, [x.dice for x in r.results.values() if x.dice is not None]) for r in rows]
+            grouped = sorted(rows, key=lambda row: row.labelled or sys.maxsize)  # as the tables are
+            dice = [
+                (r, [x.dice for x in r.results.values() if x.dice is not None]) for r in grouped
+            ]
             if shown := [(row, values) for row, values in dice if values]:
                 found.append((f"{name}: Dice, %", shown))
     return found
