@@ -31,7 +31,7 @@ class TwoNetworksConfig(Settings):
     """The same in passes over the labelled scans, or slices of them; in place of the steps."""
     noise: float = Field(default=0.05, ge=0)
     """Half-width of xi, Eq. (2), as a fraction of the intensity range. The release has 0.05 for all
-    data sets but the Left Atrium, the paper 0.2, which costs accuracy (docs/benchmarks.md)."""
+    data sets but the Left Atrium, the paper 0.2, which was no better (docs/benchmarks.md)."""
 
 
 class TwoNetworks(Peers):
