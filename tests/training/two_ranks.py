@@ -1,5 +1,6 @@
 """Run by `torchrun` with two processes: methods stay equal, and a stop on one stops both."""
 
+import gc
 import hashlib
 import re
 import sys
@@ -91,6 +92,8 @@ def check_equal_state(team: Team, folder: Path) -> None:
             trainer.fit([own_batch(team, step)], None, StopRequest())
             unequal = [each for each in differing(trainer, team) if not OWN.search(each)]
             assert not unequal, f"{name}: {unequal[:3]} differ after step {step}"
+        del trainer, method
+        gc.collect()  # what is left of a wrapped network must not outlive the processes' group
 
 
 def check_stops(team: Team, folder: Path) -> None:
@@ -112,3 +115,5 @@ if __name__ == "__main__":
         check_equal_state(joined, Path(sys.argv[1]))
         check_stops(joined, Path(sys.argv[1]))
         Path(sys.argv[1], f"rank{joined.rank}").touch()
+        gc.collect()
+        joined.wait()
