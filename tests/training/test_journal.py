@@ -30,7 +30,7 @@ def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path)
             journal.write(record(step, 1.0 if step < 120 else 0.5))
     gone, back = listener.lines
     assert gone.startswith("step 99: 'organ' is all but absent from the pseudo-labels, and is 10 %")
-    assert "method.unsupervised_weight" in gone
+    assert "`tracoco methods NAME`" in gone
     assert back == "step 120: 'organ' is back in the pseudo-labels"
     assert listener.shown == list(range(130))
     log = read_log(tmp_path / "log.jsonl")

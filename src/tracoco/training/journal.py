@@ -41,8 +41,8 @@ class Journal:
                 yield (
                     f"'{name}' is all but absent from the pseudo-labels, and is "
                     f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
-                    "teach that there is none. Let them count less, or later: a smaller "
-                    "method.unsupervised_weight, or a longer method.rampup_steps"
+                    "teach that there is none. Let them count less, or later; `tracoco methods "
+                    "NAME` has the settings for it"
                 )
         for name in self._absent:
             if name not in absent:
