@@ -21,13 +21,13 @@ def peak_noted(folder: Path, device: torch.device) -> Iterator[None]:
     On a GPU it is what torch had allocated there, elsewhere the memory of this process, torch
     itself included. On systems that do not tell nothing is noted.
     """
-    start_count(device)
+    counting = start_count(device)
     try:
         yield
     finally:
-        found = [mb for mb in (noted_peak(folder), counted_mb(device)) if mb is not None]
-        if found and folder.is_dir():
-            write_json(folder / "memory.json", {"peak_mb": max(found)})
+        if counting and folder.is_dir():
+            peak = max(noted_peak(folder) or 0.0, counted_mb(device))
+            write_json(folder / "memory.json", {"peak_mb": peak})
 
 
 def noted_peak(folder: Path) -> float | None:
@@ -36,22 +36,27 @@ def noted_peak(folder: Path) -> float | None:
     return float(read_json(path)["peak_mb"]) if path.exists() else None
 
 
-def start_count(device: torch.device) -> None:
-    """Forget earlier peaks, and give back what earlier runs of this process have freed."""
+def start_count(device: torch.device) -> bool:
+    """Forget earlier peaks, and give back what earlier runs of this process have freed.
+
+    False where the system does not let peaks be counted anew: an old one says nothing of a run.
+    """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return
-    with suppress(OSError, AttributeError):
+        return True
+    with suppress(OSError, AttributeError):  # other C libraries have no such function
         ctypes.CDLL(None).malloc_trim(0)
+    try:
         RESET.write_text(FORGET_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
 
 
-def counted_mb(device: torch.device) -> float | None:
+def counted_mb(device: torch.device) -> float:
     """The peak since the count started."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    if not STATUS.exists():
-        return None
     lines = STATUS.read_text(encoding="ascii").splitlines()
-    held = next((line for line in lines if line.startswith("VmHWM")), None)
-    return int(held.split()[1]) * 1024 / 1e6 if held else None
+    held = next(line for line in lines if line.startswith("VmHWM"))
+    return int(held.split()[1]) * 1024 / 1e6
