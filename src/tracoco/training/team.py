@@ -84,8 +84,10 @@ def joined_team(device: str) -> Iterator[Team]:
     backend = "nccl" if local.type == "cuda" else "gloo"
     # Long, since the others wait while rank 0 scores the validation cases.
     dist.init_process_group(backend, timeout=timedelta(hours=2))
+    team = Team(dist.get_rank(), world_size, local)
     try:
-        yield Team(dist.get_rank(), world_size, local)
+        yield team
+        team.wait()  # nobody hangs up while another is still talking
     finally:
         dist.destroy_process_group()
 
