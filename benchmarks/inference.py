@@ -104,8 +104,8 @@ class Tiny(Method):
         self.network = nn.Conv3d(1, CLASSES, kernel_size=1)
 
     def forward(self, batch: object, step: int) -> dict[str, Tensor]:
-        """Not trained."""
-        raise NotImplementedError
+        """Never called: nothing is trained here."""
+        raise AssertionError("this network is not trained")
 
     def inference_network(self) -> nn.Module:
         """The convolution."""

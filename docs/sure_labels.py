@@ -20,7 +20,7 @@ class SureLabelsConfig(Settings):
     """Largest weight of what unlabelled crops teach; it rises during the whole run."""
     threshold: float = Field(default=0.9, ge=0, le=1)
     """A voxel teaches where its largest class probability is at least this."""
-    noise: float = Field(default=0.2, ge=0)
+    noise: float = Field(default=0.05, ge=0)
     """Uniform noise on the crops, as a fraction of the intensity range."""
 
 

@@ -17,7 +17,7 @@ def some_pairs() -> list[tuple[Tensor, Tensor]]:
 
 def make(first_step: int = 4, **settings: object) -> Independence:
     pairs = some_pairs()
-    return Independence(pairs, IndependenceConfig(**settings), first_step)  # type: ignore[arg-type]
+    return Independence(pairs, IndependenceConfig(**settings), first_step)  # type: ignore[arg-type]  # any setting
 
 
 def test_a_search_raises_the_dependence_and_leaves_filters_and_gradients_alone() -> None:

@@ -48,8 +48,8 @@ def make_with(network: str, dimensions: int) -> MCCauSSL:
 def test_the_consistency_by_hand_and_its_ramp() -> None:
     method = make()
     pairs = method.pairs()
-    method.pairs = lambda: pairs  # type: ignore[method-assign]
-    method.decoders = Told(*[(0.6, 0.4)] * 3)  # type: ignore[assignment]
+    method.pairs = lambda: pairs  # type: ignore[method-assign]  # of the true decoders
+    method.decoders = Told(*[(0.6, 0.4)] * 3)  # type: ignore[assignment]  # a stand-in
     # Six fifths of 30 steps; the run ends before the ramp does.
     for step, ramp in [(0, math.exp(-5)), (18, math.exp(-1.25)), (36, 1.0)]:
         found = method(make_batch(), step)["consistency"].item()
@@ -59,9 +59,9 @@ def test_the_consistency_by_hand_and_its_ramp() -> None:
 def test_a_target_teaches_only_the_other_decoders() -> None:
     method = make()
     pairs = method.pairs()
-    method.pairs = lambda: pairs  # type: ignore[method-assign]
+    method.pairs = lambda: pairs  # type: ignore[method-assign]  # of the true decoders
     told = Told((0.6, 0.4), (0.8, 0.2), (0.8, 0.2))
-    method.decoders = told  # type: ignore[assignment]
+    method.decoders = told  # type: ignore[assignment]  # a stand-in
     method(make_batch(), 36)["consistency"].backward()
     # Twice (p - 0.64 / 0.68)^2 at p = 0.6, where p has slope 0.24, with a weight of 0.2.
     slope = 0.2 * 2 * 2 * (0.6 - 0.64 / 0.68) * 0.24

@@ -22,8 +22,8 @@ def make(name: str = "mc-net", dimensions: int = 3, **settings: object) -> MCNet
 
 
 def told(*probabilities: tuple[float, ...], **settings: object) -> MCNet:
-    method = make(**settings)  # type: ignore[arg-type]
-    method.decoders = Told(*probabilities)  # type: ignore[assignment]
+    method = make(**settings)  # type: ignore[arg-type]  # any setting
+    method.decoders = Told(*probabilities)  # type: ignore[assignment]  # a stand-in
     return method
 
 
@@ -69,9 +69,9 @@ def test_labelled_crops_must_agree_too_but_padding_need_not() -> None:
 def test_the_targets_are_detached_if_asked(detached: bool) -> None:  # noqa: FBT001 - a parameter
     method = told((0.5, 0.5), (0.9, 0.1), detached=detached)
     method(make_batch(), 12)["consistency"].backward()
-    gradient = method.decoders.logits[0].grad  # type: ignore[index]
+    gradient = method.decoders.logits[0].grad  # type: ignore[index]  # of the stand-in
     # The slope of the sharpening is ten times steeper than what is left of it.
-    assert gradient[0].item() == pytest.approx(-0.5 if detached else -4.5, abs=1e-2)  # type: ignore[index]
+    assert gradient[0].item() == pytest.approx(-0.5 if detached else -4.5, abs=1e-2)  # type: ignore[index]  # it has one
 
 
 def test_the_plus_has_three_decoders_and_predicts_with_the_first() -> None:

@@ -13,7 +13,8 @@ Mask = NDArray[np.bool_]
 DENSE = 1 / 8
 """Share of surface voxels in a box from which a map of the box is faster than a search tree.
 
-Of boxes of 32 to 96 voxels a side, the tree was faster up to a tenth, the map from a fifth on."""
+Of boxes of 32 to 96 voxels a side, the tree was faster up to a tenth, the map at a fifth of the
+larger ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,8 @@ from tracoco.networks.statistics import frozen_statistics, mixes_crops
 
 
 class TwoNetworksConfig(Settings):
-    """How strongly unlabelled crops count, and how noisy all crops are; as in TraCoCo's paper."""
+    """How strongly unlabelled crops count, and how noisy all crops are; as in TraCoCo's paper where
+    a setting says nothing else."""
 
     unsupervised_weight: float = Field(default=1.0, ge=0)
     """Largest lambda, Eq. (1)."""
