@@ -61,7 +61,7 @@ def _fewer_windows(cover: Cover, bound: float) -> Row:
     image = torch.from_numpy(draw_scan(cover.scan, seed=100) / np.float32(255))[None]
     ways = InferenceConfig(), _uniform(cover.stride)
     fast, slow = (partial(_labels, method, image, cover.window, each) for each in ways)
-    (ours,), papers = best_of(2, fast), seconds(slow)
+    (ours,), papers = best_of(4, fast), seconds(slow)
     counts = [len(window_places(cover.scan, cover.window, each)) for each in ways]
     return faster(
         f"default overlap, a scan of {cover.title}'s size",
