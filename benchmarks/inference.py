@@ -103,7 +103,7 @@ class Tiny(Method):
         super().__init__()
         self.network = nn.Conv3d(1, CLASSES, kernel_size=1)
 
-    def forward(self, batch: object, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: object, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - no training
         """Never called: nothing is trained here."""
         raise AssertionError("this network is not trained")
 

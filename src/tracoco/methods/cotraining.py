@@ -18,8 +18,7 @@ from tracoco.networks.statistics import frozen_statistics, mixes_crops
 
 
 class TwoNetworksConfig(Settings):
-    """How strongly unlabelled crops count, and how noisy all crops are; as in TraCoCo's paper where
-    a setting says nothing else."""
+    """How strongly unlabelled crops count, how noisy all are; the paper's if nothing is said."""
 
     unsupervised_weight: float = Field(default=1.0, ge=0)
     """Largest lambda, Eq. (1)."""
