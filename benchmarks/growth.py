@@ -76,7 +76,9 @@ def against_cases(command: Command, work: Path) -> Row:
 
 
 def _row(command: Command, of: str, folders: list[Path], sizes: list[int]) -> Row:
-    best = best_of(6, *(partial(command.call, folder) for folder in folders))
+    repeats = [STEPS[-1] // n for n in STEPS]
+    calls = (partial(_repeated, command.call, *each) for each in zip(folders, repeats, strict=True))
+    best = [s / n for s, n in zip(best_of(3, *calls, warm=True), repeats, strict=True)]
     exponent = growth_exponent(sizes, best)
     figures = ", ".join(f"{n:,}: {s:.2f} s" for n, s in zip(sizes, best, strict=True))
     return Row(
@@ -88,8 +90,15 @@ def _row(command: Command, of: str, folders: list[Path], sizes: list[int]) -> Ro
         exponent,
         "at most",
         MOST_EXPONENT,
-        f"Fitted to {figures}. One process; nothing is subtracted.",
+        f"Fitted to {figures}. One process, small sizes so often in a row that all take equally "
+        "long; nothing is subtracted.",
     )
+
+
+def _repeated(call: Callable[[Path], object], folder: Path, times: int) -> None:
+    """All sizes are timed for equally long: a short call more easily finds the machine at rest."""
+    for _ in range(times):
+        call(folder)
 
 
 def write_cases(root: Path, shape: Index, count: int) -> Path:

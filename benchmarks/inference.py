@@ -1,15 +1,17 @@
 """Sliding windows against MONAI's, in time and memory."""
 
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import torch
 from monai.inferers.utils import sliding_window_inference
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.material import draw_scan, plain_plan, untrained
-from benchmarks.memory import in_tidy_process, watched_memory
+from benchmarks.memory import in_fresh_process, in_tidy_process, watched_memory
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
 from tracoco.config import InferenceConfig
@@ -23,6 +25,8 @@ from tracoco.project.plan import Plan
 WINDOW: Index = (112, 112, 80)
 SCAN: Index = (168, 168, 80)
 """Four windows that overlap by half, at the same places for MONAI and for us."""
+PROCESSES = 2
+"""Of ours and of MONAI's, in turns."""
 LARGE: Index = (512, 512, 300)
 CLASSES = 14
 
@@ -36,28 +40,37 @@ def rows(_work: Path) -> list[Row]:
 
 
 def _same_windows() -> list[Row]:
-    volume = torch.from_numpy(draw_scan(SCAN, 0)).float()[None] / 255
-    method, config = _undecided(untrained("vnet", 16, WINDOW), volume), InferenceConfig()
-    found: dict[str, Tensor] = {}
-
-    def ours() -> None:
-        with ready_to_predict(method) as ready:
-            found["ours"] = predict_volume(ready.predict, volume, WINDOW, config)
-
-    def theirs() -> None:
-        with evaluating(method):
-            found["theirs"] = _monai(method.predict, volume, WINDOW, config)[0]
-
-    times = best_of(6, ours, theirs)
-    labels = {name: answer.argmax(dim=0) for name, answer in found.items()}
-    same = float((labels["ours"] == labels["theirs"]).double().mean())
+    """Each in processes of its own, since ours changes how a process handles memory."""
+    best, labels = dict[str, float](), dict[str, NDArray[np.uint8]]()
+    for name in ("ours", "theirs") * PROCESSES:
+        taken, labels[name] = in_fresh_process(timed_windows, name)
+        best[name] = min(best.get(name, inf), taken)
+    same = float((labels["ours"] == labels["theirs"]).mean())
     what, against = "VNet over a scan, 4 windows of 112 x 112 x 80", "MONAI, plain network"
-    share = float(labels["theirs"].double().mean())
+    share = float(labels["theirs"].mean())
     detail = f"labels equal on {100 * same:.4f} % of voxels; class 1 is {100 * share:.0f} % of them"
     return [
-        faster(what, against, (times[0], times[1]), 1.6, detail),
+        faster(what, against, (best["ours"], best["theirs"]), 1.6, detail),
         Row("the same, voxels of equal label", against, same, 1.0, "", same, "at least", 0.9999),
     ]
+
+
+def timed_windows(name: str) -> tuple[float, NDArray[np.uint8]]:
+    """Least seconds in which the scan goes through the network by "ours" or "theirs"; labels."""
+    volume = torch.from_numpy(draw_scan(SCAN, 0)).float()[None] / 255
+    method, config = _undecided(untrained("vnet", 16, WINDOW), volume), InferenceConfig()
+
+    def ours() -> Tensor:
+        with ready_to_predict(method) as ready:
+            return predict_volume(ready.predict, volume, WINDOW, config)
+
+    def theirs() -> Tensor:
+        with evaluating(method):
+            return _monai(method.predict, volume, WINDOW, config)[0]
+
+    way = {"ours": ours, "theirs": theirs}[name]
+    (taken,) = best_of(3, way)
+    return taken, way().argmax(dim=0).to(torch.uint8).numpy()
 
 
 def _memory() -> Row:

@@ -10,6 +10,7 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Box, Index, start_range, windows
+from tracoco.inference.kept_memory import freed_memory_kept, reused_blocks
 from tracoco.inference.window_sums import WindowSums
 
 Predict = Callable[[Tensor], Tensor]
@@ -54,11 +55,12 @@ def predict_pieces(
     sums = WindowSums(window_weight(window, config.weights).to(volume.device), padded, axis)
     across = [slice(None), *inner.slices]
     across[axis + 1] = slice(None)
-    for first in range(0, len(places), config.batch):
-        boxes = places[first : first + config.batch]
-        for box, answer in zip(boxes, _predict_windows(predict, padded, boxes), strict=True):
-            yield from (piece[*across] for piece in sums.finish(box.start[axis], inner))
-            sums.add(box, answer)
+    with freed_memory_kept():
+        for first in range(0, len(places), config.batch):
+            boxes = places[first : first + config.batch]
+            for box, answer in zip(boxes, _predict_windows(predict, padded, boxes), strict=True):
+                yield from (piece[*across] for piece in sums.finish(box.start[axis], inner))
+                sums.add(box, answer)
     yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
 
 
@@ -149,6 +151,7 @@ def _padded(volume: Tensor, window: Index) -> tuple[Tensor, Box]:
 
 def _predict_windows(predict: Predict, volume: Tensor, boxes: list[Box]) -> Tensor:
     crops = torch.stack([volume[:, *box.slices] for box in boxes])
-    if boxes[0].size[0] == 1:
-        return predict(crops.squeeze(2)).unsqueeze(2)
-    return predict(crops)
+    flat = boxes[0].size[0] == 1
+    with reused_blocks():
+        answer = predict(crops.squeeze(2) if flat else crops)
+    return answer.unsqueeze(2) if flat else answer

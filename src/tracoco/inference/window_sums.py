@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tracoco.geometry import Box
 
-PIECE = 16
+PIECE = 4
 """Rows that are handed on at once; what is made of them at full size stays small."""
 
 

@@ -1,0 +1,48 @@
+"""Memory that the maps of one layer after the other are written to, without the system's help.
+
+glibc asks the system for every block above 32 MB and gives it back as soon as it is freed, and the
+system fills it with zeros each time. Maps of large windows are such blocks, and this took up to
+half of a prediction's time. Other C libraries are left alone.
+"""
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+HAS_SETTINGS = hasattr(LIBRARY, "mallopt")
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+"""Numbers of glibc's settings in `mallopt`."""
+NEVER = -1
+LARGEST_MMAP_THRESHOLD = 32 * 2**20
+USUAL_MMAP_MAX, USUAL_TRIM_THRESHOLD = 65536, 2 * LARGEST_MMAP_THRESHOLD
+"""What glibc comes to by itself once a program has freed a large block."""
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Keep what `reused_blocks` have freed for later ones, and give it back at the end."""
+    _set(TRIM_THRESHOLD, NEVER)
+    try:
+        yield
+    finally:
+        _set(TRIM_THRESHOLD, USUAL_TRIM_THRESHOLD)
+        if LIBRARY and HAS_SETTINGS:
+            LIBRARY.malloc_trim(0)
+
+
+@contextmanager
+def reused_blocks() -> Iterator[None]:
+    """Take blocks of any size from what was freed before, where there is enough of it."""
+    _set(MMAP_MAX, 0)
+    try:
+        yield
+    finally:
+        _set(MMAP_MAX, USUAL_MMAP_MAX)
+        _set(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
+
+
+def _set(setting: int, value: int) -> None:
+    if LIBRARY and HAS_SETTINGS:
+        LIBRARY.mallopt(setting, value)
