@@ -20,7 +20,7 @@ def rows(work: Path) -> list[Row]:  # noqa: ARG001 - every group is called alike
 def _row(words: list[str]) -> Row:
     command = [str(Path(sys.executable).with_name("tracoco")), *words]
     _check_without_torch(words)
-    best = best_of(5, lambda: _run(command))[0]
+    best = best_of(15, lambda: _run(command))[0]
     python = best_of(5, lambda: _run([sys.executable, "-c", ""]))[0]
     return Row(
         f"tracoco {' '.join(words)}",
