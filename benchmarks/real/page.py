@@ -59,6 +59,8 @@ literature on the pancreas, and four cases carry little.""",
 or 10 of the first 180 have labels, the last 40 are reported on. 20 of the others served to choose
 the settings; here they are seen without labels. With 10 labels there is hardly any room for
 unlabelled scans below the upper bound, with 3 there is.""",
+    "hippocampus-defaults": """The same scans and labels, but no preset: what somebody gets who calls
+`tracoco init` and `tracoco train` on a new folder. The plan chose crops and batches from the scans.""",
     "hippocampus-methods": """Every method of the package with its own defaults, on the same scans,
 network, crops and number of steps: what is left is the idea. One seed, so differences of less than
 a point mean little.""",
