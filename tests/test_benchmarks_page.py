@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from benchmarks.real.notes import FINDINGS, read_notes
 from benchmarks.real.page import ABOUT, HEAD, NOTHING, PAGE, PICTURE, ROOT, page
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import read_grids
-from benchmarks.real.trials import FINDINGS
 from small_grid import RESULT
 
 from tracoco.benchmark.grid import grid_runs, read_grid
@@ -62,14 +62,13 @@ def change(root: Path, run: str, **changes: object) -> None:
 
 
 def shown(root: Path) -> str:
-    return page(read_grids(root))
+    return page(read_grids(root), {})
 
 
 def test_the_committed_page_and_picture_are_made_of_the_committed_results() -> None:
     grids = read_grids(ROOT)
     text = PAGE.read_text(encoding="utf-8")
-    findings = FINDINGS.read_text(encoding="utf-8")
-    assert text == page(grids, findings), "run `python -m benchmarks.real.page`"
+    assert text == page(grids, read_notes(ROOT)), "run `python -m benchmarks.real.page`"
     reported = [grid for grid in grids if grid.tried and not grid.tuning]
     assert PICTURE.exists() == bool(reported)
     if reported:
@@ -204,12 +203,18 @@ def test_trials_show_what_was_changed_and_count_equal_settings_once(tmp_path: Pa
     assert NOTHING in text, "what was tuned with is no result"
 
 
-def test_findings_take_their_figures_from_the_results(tmp_path: Path) -> None:
-    write_grid(tmp_path, "tuning1")
+@pytest.mark.parametrize(("name", "about"), [("tuning1", FINDINGS), ("balls", "balls")])
+def test_notes_take_their_figures_from_the_results(tmp_path: Path, name: str, about: str) -> None:
+    write_grid(tmp_path, name)
     grids = read_grids(tmp_path)
-    assert "CPS has 82.0 ± 0.7." in page(grids, "CPS has {tuning1/cps}.")
-    with pytest.raises(UserError, match=r"asks for \{tuning1/csp\}, which has no result"):
-        page(grids, "CPS has {tuning1/csp}.")
+    assert "CPS has 82.0 ± 0.7." in page(grids, {about: f"CPS has {{{name}/cps}}."})
+    with pytest.raises(UserError, match=r"asks for \{\w+/csp\}, which has no result"):
+        page(grids, {about: f"CPS has {{{name}/csp}}."})
+
+
+def test_every_note_is_shown_on_the_page() -> None:
+    names = {grid.name for grid in read_grids(ROOT)}
+    assert set(read_notes(ROOT)) <= {FINDINGS, *names}
 
 
 def test_the_picture_has_a_dot_a_seed_and_a_line_a_row(tmp_path: Path) -> None:

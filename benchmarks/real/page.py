@@ -4,10 +4,11 @@ from pathlib import Path
 from textwrap import fill
 
 from benchmarks.real.markdown import plain
+from benchmarks.real.notes import FINDINGS, read_notes, with_figures
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import GridResults, read_grids
 from benchmarks.real.tables import grid_section
-from benchmarks.real.trials import FINDINGS, trials_section
+from benchmarks.real.trials import trials_section
 from tracoco.files import write_text
 
 ROOT = Path(__file__).parent
@@ -59,8 +60,9 @@ literature on the pancreas, and four cases carry little.""",
 or 10 of the first 180 have labels, the last 40 are reported on. 20 of the others served to choose
 the settings; here they are seen without labels. With 10 labels there is hardly any room for
 unlabelled scans below the upper bound, with 3 there is.""",
-    "hippocampus-defaults": """The same scans and labels, but no preset: what somebody gets who calls
-`tracoco init` and `tracoco train` on a new folder. The plan chose crops and batches from the scans.""",
+    "hippocampus-defaults": """The same scans and labels without a preset: what somebody gets who
+calls `tracoco init` and `tracoco train` on a new folder. Crops and batches are the plan's, made
+from the scans.""",
     "hippocampus-methods": """Every method of the package with its own defaults, on the same scans,
 network, crops and number of steps: what is left is the idea. One seed, so differences of less than
 a point mean little.""",
@@ -74,20 +76,23 @@ last 16 are reported on.""",
 def main() -> None:
     """Write the page and its picture."""
     grids = read_grids(ROOT)
-    write_text(PAGE, page(grids, FINDINGS.read_text(encoding="utf-8")))
+    write_text(PAGE, page(grids, read_notes(ROOT)))
     if _shown(grids):
         write_text(PICTURE, picture(_shown(grids)))
 
 
-def page(grids: list[GridResults], findings: str = "") -> str:
-    """The page as Markdown; `findings` is what was learnt from the trials."""
-    shown = _shown(grids)
-    parts = [f"\n{grid_section(each, fill(ABOUT.get(each.name, ''), 100))}" for each in shown]
+def page(grids: list[GridResults], notes: dict[str, str]) -> str:
+    """The page as Markdown; `notes` are what was found, by the grid or of all trials."""
+    shown, tried = _shown(grids), [grid for grid in grids if grid.tried]
+    parts = []
+    for each in shown:
+        found = f"\n{with_figures(notes[each.name], tried)}" if each.name in notes else ""
+        parts.append(f"\n{grid_section(each, fill(ABOUT.get(each.name, ''), 100))}{found}")
     image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
     waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]
     parts = [image, *parts] if shown else [NOTHING]
     parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
-    trials = trials_section([grid for grid in grids if grid.tuning], findings)
+    trials = trials_section([grid for grid in grids if grid.tuning], notes.get(FINDINGS, ""))
     return "".join([HEAD, *parts, *([f"\n{trials}"] if trials else [])])
 
 

@@ -1,22 +1,19 @@
 """What was tried before the settings were fixed: every run, also those that came to nothing."""
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from benchmarks.real.markdown import plain, settings, spread, table
+from benchmarks.real.notes import with_figures
 from benchmarks.real.rows import GridResults, Row
 from benchmarks.real.tables import network_text, seeds_text
 from tracoco.benchmark.result import over_seeds
-from tracoco.errors import UserError
 
 HEAD = """## What was tried
 
 Settings were chosen on scans of the hippocampus that no table above reports on. Everything that
 was run for it is here, whatever came of it.
 """
-FINDINGS = Path(__file__).parent / "findings.md"
-"""What was learnt; `{GRID/ROW}` stands for the mean Dice of a row."""
 
 
 def trials_section(grids: list[GridResults], findings: str = "") -> str:
@@ -26,24 +23,6 @@ def trials_section(grids: list[GridResults], findings: str = "") -> str:
         return ""
     learnt = f"{with_figures(findings, tried)}\n" if findings else ""
     return f"{HEAD}\n{learnt}{_counts(tried)}{''.join(map(_trial_table, tried))}"
-
-
-def with_figures(text: str, grids: list[GridResults]) -> str:
-    """The text with the figures that it asks for, so that none of them can be out of date."""
-    found = {
-        f"{grid.name}/{row.name}": spread(over_seeds(list(row.results.values()), "dice"))
-        for grid in grids
-        for rows in grid.rows.values()
-        for row in rows
-        if row.results
-    }
-
-    def figure(asked: re.Match[str]) -> str:
-        if asked[1] not in found:
-            raise UserError(f"{FINDINGS.name} asks for {asked[0]}, which has no result")
-        return found[asked[1]]
-
-    return re.sub(r"\{([\w./-]+)\}", figure, text)
 
 
 def _counts(grids: list[GridResults]) -> str:
