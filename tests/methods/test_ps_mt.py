@@ -15,7 +15,7 @@ PAST_THE_RAMP = 1000
 
 
 def make(dimensions: int = 2, classes: int = 2, **settings: object) -> PSMT:
-    settings = {"pretrain": 0.1, "turn_steps": 2} | settings
+    settings = {"pretrain": 0.1, "turn_steps": 2, "decay": 0.996} | settings
     method = make_method("ps-mt", dimensions, classes, 30, 2, **settings)
     assert isinstance(method, PSMT)
     return method
@@ -208,6 +208,18 @@ def test_a_turn_is_an_eightieth_of_the_run_and_at_least_a_step() -> None:
     long = make_method("ps-mt", 2, 2, 8000)
     assert isinstance(long, PSMT)
     assert (long.turn_steps, long.rampup_steps, long.pretrain_steps) == (100, 1200, 400)
+
+
+@pytest.mark.parametrize(
+    ("steps", "decay"), [(79, 0.0), (80, 0.0), (800, 0.9), (8000, 0.99), (20000, 0.996)]
+)
+def test_a_teacher_remembers_a_turn_at_most_unless_a_decay_is_given(
+    steps: int, decay: float
+) -> None:
+    method = make_method("ps-mt", 2, 2, steps)
+    assert isinstance(method, PSMT)
+    assert method.decay == pytest.approx(decay)
+    assert make(decay=0.5).decay == 0.5
 
 
 def test_the_three_networks_start_apart() -> None:

@@ -18,6 +18,8 @@ from tracoco.methods.strong_view import strong_view
 from tracoco.methods.two_teachers import TwoTeachers
 from tracoco.networks.network import with_features
 
+RELEASED_DECAY = 0.996
+
 
 class PSMTConfig(Settings):
     """Settings of `ps-mt`, by default those of its release, which is for photographs.
@@ -37,8 +39,9 @@ class PSMTConfig(Settings):
     turn_steps: PositiveInt | None = None
     """Steps for which one teacher follows the student, then the other does; an eightieth of the
     run if not given, as an epoch of the release."""
-    decay: float = Field(default=0.996, ge=0, lt=1)
-    """Share of the teacher whose turn it is that each step keeps."""
+    decay: float | None = Field(default=None, ge=0, lt=1)
+    """Share of the teacher whose turn it is that each step keeps; if not given, 0.996 as in the
+    release, or in a shorter run as much less as makes it remember one turn."""
     likely: float = Field(default=0.6, ge=0, le=1)
     """A voxel teaches where the teachers' largest probability is at least this."""
     feature_noise: float = Field(default=2.0, ge=0)
@@ -70,6 +73,10 @@ class PSMT(Method):
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or max(1, round(0.15 * facts.total_steps))
         self.turn_steps = config.turn_steps or max(1, facts.total_steps // 80)
+        # With the release's decay a teacher is still a blend of its own first weights and the
+        # student's after hundreds of steps: of two networks, which is none.
+        decay = min(RELEASED_DECAY, 1 - 1 / self.turn_steps)
+        self.decay = decay if config.decay is None else config.decay
         self._answers: tuple[Tensor, ...] = ()
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
@@ -103,7 +110,7 @@ class PSMT(Method):
         if step >= self.pretrain_steps:
             turn = (step - self.pretrain_steps) // self.turn_steps % 2
             teacher = self.teachers.networks[turn]
-            move_average(teacher, self.student, self.config.decay, statistics=True)
+            move_average(teacher, self.student, self.decay, statistics=True)
 
     def inference_network(self) -> nn.Module:
         """Both teachers or the first, as the settings say."""
