@@ -164,6 +164,13 @@ def test_health_counts_the_sure_voxels_inside() -> None:
     method.network = Answering(by_halves(sure_of_the_other, everywhere(*UNSURE)))
     batch.first.inside[2:, :, :, 12:] = False
     lesson(method, batch)
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 1 / 3, "share/1": 2 / 3, "likely": 2 / 3}
-    )
+    # What is unsure would be of class 0, but does not count.
+    assert method.health(batch) == pytest.approx({"share/0": 0, "share/1": 1, "likely": 2 / 3})
+
+
+def test_without_a_sure_voxel_no_class_is_called_absent() -> None:
+    method = make(cutmix=False)
+    method.network = Answering(everywhere(*UNSURE))
+    batch = make_batch()
+    lesson(method, batch)
+    assert method.health(batch) == {"likely": 0.0}

@@ -104,9 +104,14 @@ class WeakToStrong(OneNetwork):
         return Lesson(crops, inside, label, (confidence >= self.config.threshold) & inside)
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, and how many are sure enough to count."""
+        """How many of the last pseudo-labels are sure enough to count, and their class shares.
+
+        A class that a network finds everywhere but is nowhere sure of teaches nothing, while the
+        others grow at its cost.
+        """
         if self._pseudo_labels is None:
             return {}
         inside, labels = batch.first.inside[batch.labelled_count :], self._pseudo_labels
-        sure = labels.amax(dim=1) >= self.config.threshold
-        return answer_shares(labels, inside) | {"likely": float(masked_mean(sure, inside))}
+        sure = (labels.amax(dim=1) >= self.config.threshold) & inside
+        shares = answer_shares(labels, sure) if sure.any() else {}
+        return shares | {"likely": float(masked_mean(sure, inside))}
