@@ -37,9 +37,9 @@ bench: .venv/installed
 # DATA: the folder of public scans; OUT: a folder for the projects. Takes hours; goes on if killed.
 real: .venv/installed
 	$(BIN)/python -m benchmarks.real.projects $(DATA) $(OUT)
-	for grid in hippocampus la acdc brats19 btcv-pancreas hippocampus-methods; do \
-	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml \
-	    --project $${grid%-methods}=$(OUT)/$${grid%-methods} \
+	for grid in hippocampus la acdc brats19 btcv-pancreas hippocampus-defaults hippocampus-methods; do \
+	  data=$${grid%-methods}; data=$${data%-defaults}; \
+	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$data=$(OUT)/$$data \
 	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
 	done
 	$(BIN)/python -m benchmarks.real.page
