@@ -12,6 +12,7 @@ from tracoco.evaluation.scores import CaseScore, Protocol, score_case
 from tracoco.evaluation.summary import Summary, summarise
 from tracoco.files import write_json
 from tracoco.inference.components import remove_small_components
+from tracoco.inference.kept_memory import freed_memory_kept, reused_blocks
 from tracoco.inference.notes import merged_note
 from tracoco.scans.reader import read_label
 
@@ -97,10 +98,11 @@ def evaluate(
     # Everything is read once for the checks and again for the scores: hundreds of volumes do not
     # fit in memory, and nobody wants to learn of a missing file after an hour.
     known = names or {}
-    values = check_pairs(pairs, set(known), problems)
-    raise_all(problems)
-    classes = {value: known.get(value, str(value)) for value in values}
-    scores = (score for pair in pairs for score in _score_pair(pair, classes, protocol))
+    with freed_memory_kept(), reused_blocks():
+        values = check_pairs(pairs, set(known), problems)
+        raise_all(problems)
+        classes = {value: known.get(value, str(value)) for value in values}
+        scores = [score for pair in pairs for score in _score_pair(pair, classes, protocol)]
     return Evaluation(tuple(scores), protocol)
 
 
