@@ -65,7 +65,8 @@ calls `tracoco init` and `tracoco train` on a new folder. Crops and batches are 
 from the scans.""",
     "hippocampus-methods": """Every method of the package with its own defaults, on the same scans,
 network, crops and number of steps: what is left is the idea. One seed, so differences of less than
-a point mean little.""",
+a point mean little. Minutes are those of one core with other work beside it, and wander by half;
+docs/methods.md has what a step costs, measured alone.""",
     "la": """Left atrium, MR, cropped to the heart as in the field's files, in voxels of 1.875 mm.
 Of the 80 training scans in the order of the field's list, the first 8 of 64 have labels, and the
 last 16 are reported on.""",
