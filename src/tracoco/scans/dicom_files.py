@@ -27,8 +27,8 @@ UNPACKED_LIMIT = 8 * 2**30
 """Bytes of a zip once unpacked: 16,000 slices of 512 x 512, more than any scanner makes."""
 DAMAGE = (
     *(InvalidDicomError, BytesLengthException, zipfile.BadZipFile, EOFError, OSError, zlib.error),
-    *(ValueError, KeyError, AttributeError, TypeError, struct.error, NotImplementedError),
-    *(OverflowError, RuntimeError),
+    *(ValueError, KeyError, AttributeError, TypeError, struct.error, OverflowError),
+    RuntimeError,
 )
 """All that was seen to come out of damaged bytes; pydicom has no error of its own for them."""
 
