@@ -111,9 +111,9 @@ def test_pairs_say_which_row_is_higher_or_that_they_are_not_separated(tmp_path: 
     change(tmp_path, "balls-tracoco-2-labels-seed1", case_dice={"a": 71.0, "b": 91.0})
     pairs = [line for line in shown(tmp_path).splitlines() if " − " in line]  # noqa: RUF001 - a minus
     # By case -5 and +5: a quarter of the draws has the first one twice and a quarter the second.
-    assert "| tracoco − supervised | +0.00 | [-5.00, +5.00] | not separated | 0, 1 | 2 |" in pairs  # noqa: RUF001
-    assert "| cps − supervised | +1.50 | [+1.50, +1.50] | higher | 0, 1 | 2 |" in pairs  # noqa: RUF001
-    names = [line.split(" | ")[0][2:].replace(" − ", "/") for line in pairs]  # noqa: RUF001
+    assert "| tracoco − supervised | +0.00 | [-5.00, +5.00] | not separated | 0, 1 | 2 |" in pairs  # noqa: RUF001 - a minus
+    assert "| cps − supervised | +1.50 | [+1.50, +1.50] | higher | 0, 1 | 2 |" in pairs  # noqa: RUF001 - a minus
+    names = [line.split(" | ")[0][2:].replace(" − ", "/") for line in pairs]  # noqa: RUF001 - a minus
     assert names[:2] == ["tracoco/cps", "cps/supervised"]
     assert names[2:4] == ["tracoco/supervised", "tracoco/tracoco-ce"]
     assert names[4:] == ["tracoco-ce/supervised", "upper bound/supervised"]

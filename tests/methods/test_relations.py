@@ -18,7 +18,7 @@ class Padded(nn.Module):
 
 def make(classes: int = 2, **settings: object) -> Relations:
     torch.manual_seed(0)
-    return Relations([4, 4], classes, RelationConfig(**settings))  # type: ignore[arg-type]
+    return Relations([4, 4], classes, RelationConfig(**settings))  # type: ignore[arg-type]  # any
 
 
 def plain(classes: int = 2, **settings: object) -> Relations:
@@ -124,7 +124,7 @@ def test_normalised_features_have_no_length() -> None:
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_all_heads_learn_also_under_autocast(autocast: bool) -> None:  # noqa: FBT001
+def test_all_heads_learn_also_under_autocast(*, autocast: bool) -> None:
     relations = make(4)
     batch = make_batch(3, 4)
     logits = right_answers(batch, 4)

@@ -49,7 +49,7 @@ def test_the_change_goes_along_the_gradient_and_is_as_long_as_the_radius() -> No
     method = make(radius=0.05, probe=1e-4)
     torch.manual_seed(0)
     weight = torch.randn(4, 4, 4)
-    method.network = Contrast(weight)  # type: ignore[assignment]
+    method.network = Contrast(weight)  # type: ignore[assignment]  # a stand-in
     crops, inside = torch.zeros(1, 1, 4, 4, 4), torch.ones(1, 4, 4, 4, dtype=torch.bool)
     moved, network = moved_crops(method, crops, inside)
     # At 0 the distance from (0.9, 0.1) grows with the second logit, in each voxel by its weight.
@@ -64,7 +64,7 @@ def test_the_change_goes_along_the_gradient_and_is_as_long_as_the_radius() -> No
 def test_each_crop_has_the_radius_and_padding_stays_as_it_is() -> None:
     method = make(radius=0.1)
     torch.manual_seed(0)
-    method.network = Contrast(torch.randn(4, 4, 4))  # type: ignore[assignment]
+    method.network = Contrast(torch.randn(4, 4, 4))  # type: ignore[assignment]  # a stand-in
     crops, inside = torch.rand(2, 1, 4, 4, 4), torch.ones(2, 4, 4, 4, dtype=torch.bool)
     inside[1, :2] = False
     change = moved_crops(method, crops, inside)[0] - crops
@@ -136,7 +136,7 @@ def test_the_change_raises_the_distance_and_no_gradient_reaches_the_answer(
 
 def test_padding_does_not_count() -> None:
     method = make()
-    method.network = Contrast(torch.ones(16, 16, 16))  # type: ignore[assignment]
+    method.network = Contrast(torch.ones(16, 16, 16))  # type: ignore[assignment]  # a stand-in
     batch = make_batch()
     inside = batch.first.inside.clone()
     inside[:, :8] = False

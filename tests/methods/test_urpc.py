@@ -24,8 +24,8 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> URPC:
 
 
 def told(*probabilities: tuple[float, ...], **settings: object) -> URPC:
-    method = make(**settings)  # type: ignore[arg-type]
-    method.pyramid = Told(*probabilities)  # type: ignore[assignment]
+    method = make(**settings)  # type: ignore[arg-type]  # any setting
+    method.pyramid = Told(*probabilities)  # type: ignore[assignment]  # a stand-in
     return method
 
 
@@ -63,7 +63,7 @@ def test_levels_may_differ_on_labelled_crops() -> None:
             return [first, torch.cat([second[:2], first[2:]])]
 
     method = make()
-    method.pyramid = Differing()  # type: ignore[assignment]
+    method.pyramid = Differing()  # type: ignore[assignment]  # a stand-in
     assert method(make_batch(), 30)["consistency"].item() == pytest.approx(0.0, abs=1e-8)
 
 
