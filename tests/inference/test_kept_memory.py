@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tracoco.inference import kept_memory
-from tracoco.inference.kept_memory import HAS_SETTINGS, freed_memory_kept, reused_blocks
+from tracoco.inference.kept_memory import GLIBC, freed_memory_kept, reused_blocks
 
 BLOCK_MB = 48
 
 
-@pytest.mark.skipif(not HAS_SETTINGS, reason="of glibc")
+@pytest.mark.skipif(GLIBC is None, reason="of glibc")
 def test_freed_blocks_are_written_to_again_and_given_back_at_the_end() -> None:
     script = Path(__file__).with_name("large_blocks.py")
     told = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
@@ -24,6 +24,6 @@ def test_freed_blocks_are_written_to_again_and_given_back_at_the_end() -> None:
 
 
 def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_memory, "LIBRARY", None)
+    monkeypatch.setattr(kept_memory, "GLIBC", None)
     with freed_memory_kept(), reused_blocks():
         pass

@@ -1,13 +1,13 @@
 """The most memory that a training held, as far as the system tells."""
 
-import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from tracoco.files import read_json, write_json
+from tracoco.inference.kept_memory import give_back_freed_memory
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FORGET_PEAK = "5"
@@ -44,8 +44,7 @@ def start_count(device: torch.device) -> bool:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return True
-    with suppress(OSError, AttributeError):  # other C libraries have no such function
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_freed_memory()
     try:
         RESET.write_text(FORGET_PEAK, encoding="ascii")
     except OSError:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
-HAS_SETTINGS = hasattr(LIBRARY, "mallopt")
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+GLIBC = _LIBRARY if hasattr(_LIBRARY, "mallopt") else None
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 """Numbers of glibc's settings in `mallopt`."""
 NEVER = -1
@@ -29,8 +29,7 @@ def freed_memory_kept() -> Iterator[None]:
         yield
     finally:
         _set(TRIM_THRESHOLD, USUAL_TRIM_THRESHOLD)
-        if LIBRARY and HAS_SETTINGS:
-            LIBRARY.malloc_trim(0)
+        give_back_freed_memory()
 
 
 @contextmanager
@@ -44,6 +43,12 @@ def reused_blocks() -> Iterator[None]:
         _set(MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
 
 
+def give_back_freed_memory() -> None:
+    """Return to the system what this process has freed and still holds."""
+    if GLIBC:
+        GLIBC.malloc_trim(0)
+
+
 def _set(setting: int, value: int) -> None:
-    if LIBRARY and HAS_SETTINGS:
-        LIBRARY.mallopt(setting, value)
+    if GLIBC:
+        GLIBC.mallopt(setting, value)
