@@ -3,12 +3,19 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
-from tracoco.inference import kept_memory
+from tracoco.config import InferenceConfig
+from tracoco.inference import kept_memory, sliding_window
 from tracoco.inference.kept_memory import GLIBC, freed_memory_kept, reused_blocks
+from tracoco.inference.sliding_window import predict_volume
 
 BLOCK_MB = 48
 
@@ -27,3 +34,26 @@ def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(kept_memory, "GLIBC", None)
     with freed_memory_kept(), reused_blocks():
         pass
+
+
+def test_every_batch_of_windows_goes_through_the_network_on_reused_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    @contextmanager
+    def noted(name: str) -> Iterator[None]:
+        order.append(name)
+        yield
+        order.append(f"end of {name}")
+
+    def predict(crops: Tensor) -> Tensor:
+        order.append("network")
+        return torch.ones(len(crops), 2, *crops.shape[2:])
+
+    for name in ("freed_memory_kept", "reused_blocks"):
+        monkeypatch.setattr(sliding_window, name, partial(noted, name))
+    config = InferenceConfig(overlap=0.0, batch=1)
+    predict_volume(predict, torch.zeros(1, 8, 4, 4), (4, 4, 4), config)
+    batch = ["reused_blocks", "network", "end of reused_blocks"]
+    assert order == ["freed_memory_kept", *batch, *batch, "end of freed_memory_kept"]
