@@ -3,7 +3,6 @@
 import re
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,17 +12,17 @@ import nibabel as nib
 import numpy as np
 import pytest
 from benchmarks.methods_page import PAGE, page
-from samples import write_ball
+from samples import make_project, write_ball
 
 from tracoco import Predictor
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
-from tracoco.project.folder import Project
 
 GUIDE = PAGE.read_text(encoding="utf-8").split("## Add your own method\n")[1].split("\n## ")[0]
 (FILE,) = re.findall(r"Save this as `(\w+\.py)`", GUIDE)
 EXAMPLE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-COMMANDS = re.findall(rf"^    python {FILE} (.*)$", GUIDE, re.MULTILINE)
+(GRID,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+*COMMANDS, BENCHMARK = re.findall(rf"^    python {FILE} (.*)$", GUIDE, re.MULTILINE)
 SMALL = ["--set", "training.steps=2", "--set", "network.filters=4", "--set", "data.crop=[16,16,16]"]
 
 
@@ -38,9 +37,10 @@ def test_every_method_has_a_row_that_leads_to_its_section() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as the guide has it: a project, scans to predict, and the file."""
-    shutil.copytree(project.root, tmp_path / "heart")
+    project = make_project(tmp_path / "made", labelled=6, test=1)
+    project.root.rename(tmp_path / "heart")
     write_ball(tmp_path, "new", 7, labelled=False)
     (tmp_path / "images").rename(tmp_path / "new_scans")
     (tmp_path / FILE).write_text(EXAMPLE, encoding="utf-8")
@@ -106,6 +106,9 @@ def test_the_guide_works_to_the_letter(place: Path) -> None:
         return result.stdout
 
     follow(place, run)
+    small = "".join(f"  {each.replace('=', ': ')}\n" for each in SMALL[1::2])
+    (place / "grid.yaml").write_text(f"{GRID}set:\n{small}", encoding="utf-8")
+    assert "all 6 runs done" in run(shlex.split(BENCHMARK))
     result = subprocess.run(
         [sys.executable, str(write(place / "from_python.py", FROM_PYTHON))],
         capture_output=True,

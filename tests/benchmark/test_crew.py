@@ -112,3 +112,31 @@ def test_workers_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: given.update(env))
     crew._start([], 2, tmp_path / "logs" / "0.log")
     assert (given["OMP_NUM_THREADS"], given["OMP_WAIT_POLICY"]) == (threads, "passive")
+
+
+OWN_FILE = """
+import sys
+from pathlib import Path
+from tracoco.benchmark.crew import run_crew
+from tracoco.methods import MethodRow, register_method
+
+REGISTER
+if "--worker" in sys.argv:
+    print("worker of the file:", *sys.argv[1:])
+else:
+    print(*run_crew(["grid.yaml", "--worker"], [Path("0.log")], lambda: None))
+"""
+REGISTER = "register_method('mine', MethodRow(target='x:X', idea='Mine.', taught=()))"
+
+
+@pytest.mark.parametrize(
+    ("register", "said"),
+    [(REGISTER, "worker of the file: grid.yaml --worker\n"), ("", "No such command 'grid.yaml'")],
+)
+def test_workers_go_through_the_file_that_registers_a_method(
+    tmp_path: Path, register: str, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(OWN_FILE.replace("REGISTER", register))
+    command = [sys.executable, "-B", "mine.py", "benchmark", "grid.yaml"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    assert said in (tmp_path / "0.log").read_text()

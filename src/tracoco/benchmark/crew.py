@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tracoco.errors import Stopped
+from tracoco.methods import METHODS, SHIPPED
 from tracoco.project.workers import available_cores
 from tracoco.training.signals import stop_on_signals
 
@@ -54,10 +55,17 @@ def _start(arguments: Sequence[str], jobs: int, log: Path) -> "subprocess.Popen[
     # Threads that wait by spinning would take the cores from the other workers.
     ours = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     environment = ours | os.environ  # what the user has set stays
-    command = [sys.executable, "-m", "tracoco", *arguments]
+    command = [sys.executable, *_program(), *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         return subprocess.Popen(command, env=environment, stdout=file, stderr=file)  # noqa: S603 - our own command
+
+
+def _program() -> list[str]:
+    """What Python is to run: the package, or the file which has registered methods of its own."""
+    if METHODS.keys() <= SHIPPED:
+        return ["-m", "tracoco"]
+    return sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
 
 
 def _stop(workers: Sequence["subprocess.Popen[bytes]"]) -> None:

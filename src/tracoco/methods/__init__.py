@@ -15,9 +15,10 @@ from tracoco.methods.table import METHODS
 if TYPE_CHECKING:
     from tracoco.methods.method import Method
 
-__all__ = ["METHODS", "MethodRow", "method_class", "method_row", "register_method"]
+__all__ = ["METHODS", "SHIPPED", "MethodRow", "method_class", "method_row", "register_method"]
 
 SHIPPED = frozenset(METHODS)
+"""Methods of the package itself."""
 
 
 def method_row(name: str) -> MethodRow:
