@@ -7,6 +7,7 @@ from benchmarks.real.markdown import plain
 from benchmarks.real.notes import FINDINGS, read_notes, with_figures
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import GridResults, read_grids
+from benchmarks.real.surroundings import surroundings_section
 from benchmarks.real.tables import grid_section
 from benchmarks.real.trials import trials_section
 from tracoco.files import write_text
@@ -88,7 +89,9 @@ def page(grids: list[GridResults], notes: dict[str, str]) -> str:
     parts = []
     for each in shown:
         found = f"\n{with_figures(notes[each.name], tried)}" if each.name in notes else ""
-        parts.append(f"\n{grid_section(each, fill(ABOUT.get(each.name, ''), 100))}{found}")
+        about = fill(ABOUT.get(each.name, ""), 100)
+        measured = surroundings_section(each.surroundings)
+        parts.append(f"\n{grid_section(each, about)}{measured}{found}")
     image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
     waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]
     parts = [image, *parts] if shown else [NOTHING]

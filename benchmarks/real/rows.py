@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.real.surroundings import Surroundings, kept_in, read_surroundings
 from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.benchmark.kept import Results
 from tracoco.benchmark.result import RunResult
@@ -41,6 +42,8 @@ class GridResults:
     name: str
     grid: Grid
     rows: dict[str, tuple[Row, ...]]
+    surroundings: tuple[Surroundings, ...]
+    """Of runs that were measured, in the order of the grid."""
 
     @property
     def tuning(self) -> bool:
@@ -93,7 +96,15 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
             name: _rows([run for run in runs if run.dataset == name], results, failed)
             for name in grid.datasets
         },
+        _surroundings(path, {(run.row, run.labelled, run.seed) for run in runs}),
     )
+
+
+def _surroundings(path: Path, runs: set[tuple[str, int | None, int]]) -> tuple[Surroundings, ...]:
+    found = read_surroundings(path.parent, path.stem)
+    if any((each.row, each.labelled, each.seed) not in runs for each in found):
+        raise UserError(f"{kept_in(path.parent, path.stem)} has runs that {path.name} has not")
+    return found
 
 
 def _rows(runs: list[GridRun], results: Results, failed: dict[str, str]) -> tuple[Row, ...]:

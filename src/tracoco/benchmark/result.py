@@ -67,8 +67,8 @@ class Spread:
     count: int
 
 
-def over_seeds(results: Sequence[RunResult], figure: str) -> Spread | None:
-    """Mean and spread of one figure over the runs that have it; None if none has."""
+def over_seeds(results: Sequence[object], figure: str) -> Spread | None:
+    """Mean and spread of one attribute over the results that have it; None if none has."""
     values = [value for each in results if (value := getattr(each, figure)) is not None]
     if not values:
         return None

@@ -1,0 +1,61 @@
+"""Measure how much a grid's runs depend on what lies around a voxel, and keep it for the page.
+
+`python -m benchmarks.real.measure_surroundings GRID PROJECT`; only runs that are trained are
+measured, and what was measured once is not again.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.real.surroundings import Surroundings, kept_in
+from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
+from tracoco.benchmark.runner import Runner, steps_done
+from tracoco.evaluation.context_runs import measure_context
+from tracoco.files import read_json, write_json
+from tracoco.project.folder import Project
+
+ROOT = Path(__file__).parent
+
+
+def measure(root: Path, name: str, project: Path, console: Console | None = None) -> Path:
+    """Measure the trained runs of a grid with one data set, and keep their figures."""
+    grid = read_grid(root / f"{name}.yaml")
+    (dataset,) = grid.datasets
+    runner = Runner(Project(project), dataset, project / "benchmark")
+    found = []
+    for run in grid_runs(grid):
+        folder = runner.folder(run.spec, run.seed)
+        if steps_done(folder) == run.spec.config(run.seed).training.steps:
+            found.append(asdict(_of_run(run, folder, project, console)))
+    path = kept_in(root, name)
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, {"rows": found})
+    return path
+
+
+def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) -> Surroundings:
+    kept = folder / "context.json"
+    values: dict[str, Any] = (
+        read_json(kept) if kept.exists() else measure_context(folder, project, console=console)
+    )
+    return Surroundings(
+        run.row,
+        run.labelled,
+        run.seed,
+        values["shifts"],
+        values["summary"]["divergence"],
+        # A case no larger than a crop has no two crops, one without any answer nothing to compare.
+        {
+            row["scan"]: row["disagreement"]
+            for row in values["rows"]
+            if row["disagreement"] is not None
+        },
+    )
+
+
+if __name__ == "__main__":
+    measure(ROOT, sys.argv[1], Path(sys.argv[2]), Console())

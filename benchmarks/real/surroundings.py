@@ -1,0 +1,92 @@
+"""How much the answers of runs depend on what lies around: kept figures, and their table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from benchmarks.real.bootstrap import paired_interval
+from benchmarks.real.markdown import plain, spread, table
+from tracoco.benchmark.result import over_seeds
+from tracoco.files import read_json
+
+FOLDER = "surroundings"
+OURS = "tracoco"
+"""The row that every other one is compared with: it is trained to answer alike in any crop."""
+HEAD = ("row", "labelled", "seeds", "disagreement, %", "divergence, nats", f"{OURS} lower by")
+ABOUT = """
+How much do answers depend on what lies around? {pairs} pairs of shifted crops of each reported
+case: *disagreement* is 1 - Dice of the two answers inside their overlap, *divergence* the mean KL
+of their probabilities. Smaller is better, and neither says whether the answers are right. The last
+column is by how many points the disagreement of {ours} is below the one of that row, by seed and
+case, with its 95 % interval.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """How far one run depends on them, over pairs of crops of every reported case."""
+
+    row: str
+    labelled: int | None
+    """None for all."""
+    seed: int
+    pairs: int
+    divergence: float
+    case_disagreement: dict[str, float]
+    """In percent."""
+
+    @property
+    def disagreement(self) -> float:
+        """Mean over the cases."""
+        return fmean(self.case_disagreement.values())
+
+
+def kept_in(root: Path, name: str) -> Path:
+    """The file of a grid, beside its results."""
+    return root / FOLDER / f"{name}.json"
+
+
+def read_surroundings(root: Path, name: str) -> tuple[Surroundings, ...]:
+    """What was measured of the runs of a grid; nothing if nothing was."""
+    path = kept_in(root, name)
+    rows = read_json(path)["rows"] if path.exists() else []
+    return tuple(Surroundings(**row) for row in rows)
+
+
+def surroundings_section(found: tuple[Surroundings, ...]) -> str:
+    """The table of a grid as Markdown; empty if nothing was measured."""
+    rows: dict[tuple[int | None, str], list[Surroundings]] = {}
+    for each in found:
+        rows.setdefault((each.labelled, each.row), []).append(each)
+    cells = [
+        _cells(members, rows.get((labelled, OURS), [])) for (labelled, _), members in rows.items()
+    ]
+    return ABOUT.format(pairs=found[0].pairs, ours=OURS) + table(HEAD, cells) if found else ""
+
+
+def _cells(row: list[Surroundings], ours: list[Surroundings]) -> list[str]:
+    return [
+        plain(row[0].row),
+        str(row[0].labelled or "all"),
+        str(len(row)),
+        spread(over_seeds(row, "disagreement")),
+        spread(over_seeds(row, "divergence"), 3),
+        _less(row, ours) if row != ours else "",
+    ]
+
+
+def _less(row: list[Surroundings], ours: list[Surroundings]) -> str:
+    """By how much ours is below the row, over the seeds that both have."""
+    pairs = [(a, b) for a in row for b in ours if a.seed == b.seed]
+    if not pairs:
+        return ""
+    cases = set.intersection(*(set(e.case_disagreement) for pair in pairs for e in pair))
+    above = [
+        [a.case_disagreement[case] - b.case_disagreement[case] for case in sorted(cases)]
+        for a, b in pairs
+    ]
+    found = paired_interval(np.array(above))
+    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"

@@ -1,0 +1,88 @@
+"""How much runs depend on their surroundings is measured once, kept, and shown in pairs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.real import measure_surroundings
+from benchmarks.real.measure_surroundings import measure
+from benchmarks.real.rows import read_grids
+from benchmarks.real.surroundings import Surroundings, read_surroundings, surroundings_section
+from samples import make_project
+
+from tracoco.benchmark.grid import grid_runs, read_grid
+from tracoco.benchmark.runner import Runner
+from tracoco.errors import UserError
+
+GRID = """
+title: Balls
+datasets:
+  balls: {labelled: [2]}
+rows:
+  supervised: {}
+  cps: {}
+set:
+  network.filters: 4
+  data.crop: [16, 16, 8]
+  data.workers: 0
+  training.steps: 1
+"""
+
+
+def of(row: str, seed: int, *cases: float, labelled: int | None = 2) -> Surroundings:
+    return Surroundings(row, labelled, seed, 20, 0.01, dict(zip("abc", cases, strict=False)))
+
+
+def lines(*found: Surroundings) -> list[list[str]]:
+    text = surroundings_section(found)
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return rows[2:]
+
+
+def test_figures_are_means_over_cases_and_seeds_and_differences_are_paired() -> None:
+    rows = lines(
+        of("cps", 0, 6.0, 8.0),
+        of("cps", 1, 8.0, 10.0),
+        of("tracoco", 0, 4.0, 6.0),
+        of("tracoco", 1, 6.0, 8.0),
+        of("supervised-all", 0, 5.0, 5.0, labelled=None),
+    )
+    assert rows[0] == ["cps", "2", "2", "8.0 ± 1.4", "0.010 ± 0.000", "+2.00 [+2.00, +2.00]"]
+    assert rows[1][:4] == ["tracoco", "2", "2", "6.0 ± 1.4"]
+    assert rows[2][:4] == ["supervised-all", "all", "1", "5.0"]
+    assert all("[" not in cell for row in rows[1:] for cell in row)
+
+
+def test_only_seeds_and_cases_that_both_have_are_compared() -> None:
+    rows = lines(of("cps", 0, 6.0, 8.0), of("cps", 1, 90.0), of("tracoco", 0, 4.0))
+    assert rows[0][-1] == "+2.00 [+2.00, +2.00]"
+    assert "[" not in surroundings_section((of("cps", 1, 6.0), of("tracoco", 0, 4.0)))
+
+
+def test_nothing_measured_is_nothing_shown(tmp_path: Path) -> None:
+    assert surroundings_section(read_surroundings(tmp_path, "balls")) == ""
+
+
+def test_figures_of_runs_that_the_grid_does_not_have_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "balls.yaml").write_text(GRID)
+    (tmp_path / "surroundings").mkdir()
+    row = {"row": "gone", "labelled": 2, "seed": 0, "pairs": 20, "divergence": 0.1}
+    values = {"rows": [row | {"case_disagreement": {"a": 1.0}}]}
+    (tmp_path / "surroundings" / "balls.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"balls\.json has runs that balls\.yaml has not"):
+        read_grids(tmp_path)
+
+
+def test_trained_runs_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project(tmp_path / "made", labelled=5, unlabelled=2, test=2)
+    (tmp_path / "balls.yaml").write_text(GRID)
+    trained, _ = grid_runs(read_grid(tmp_path / "balls.yaml"))
+    Runner(project, "balls", project.root / "benchmark").trained(trained.spec, trained.seed)
+    measure(tmp_path, "balls", project.root)
+    (found,) = read_surroundings(tmp_path, "balls")
+    assert (found.row, found.labelled, found.seed, found.pairs) == ("supervised", 2, 0, 20)
+    assert found.divergence > 0
+    assert set(found.case_disagreement) <= set(project.load_splits().test)
+    monkeypatch.delattr(measure_surroundings, "measure_context")
+    measure(tmp_path, "balls", project.root)
+    assert read_surroundings(tmp_path, "balls") == (found,)
