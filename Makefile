@@ -42,9 +42,7 @@ real: .venv/installed
 	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$data=$(OUT)/$$data \
 	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
 	done
-	for data in hippocampus la; do \
-	  $(BIN)/python -m benchmarks.real.measure_surroundings $$data $(OUT)/$$data || exit 1; \
-	done
+	$(BIN)/python -m benchmarks.real.measure_surroundings la $(OUT)/la
 	$(BIN)/python -m benchmarks.real.page
 
 real-page: .venv/installed

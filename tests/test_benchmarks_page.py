@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks.real.notes import FINDINGS, read_notes
-from benchmarks.real.page import ABOUT, HEAD, NOTHING, PAGE, PICTURE, ROOT, page
+from benchmarks.real.notes import FINDINGS, SUMMARY, read_notes
+from benchmarks.real.page import ABOUT, HEAD, NOTHING, PAGE, PICTURE, ROOT, RULES, page
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import read_grids
 from small_grid import RESULT
@@ -87,9 +87,9 @@ def test_the_stand_in_is_never_called_by_the_name_of_the_data_of_the_papers() ->
 
 
 def test_without_results_the_page_says_that_nothing_was_run(tmp_path: Path) -> None:
-    assert shown(tmp_path) == HEAD + NOTHING
+    assert shown(tmp_path) == HEAD + RULES + NOTHING
     (tmp_path / "balls.yaml").write_text(GRID)
-    assert shown(tmp_path) == HEAD + NOTHING
+    assert shown(tmp_path) == HEAD + RULES + NOTHING
 
 
 def test_a_row_has_means_and_spreads_over_seeds_and_its_difference(tmp_path: Path) -> None:
@@ -203,7 +203,9 @@ def test_trials_show_what_was_changed_and_count_equal_settings_once(tmp_path: Pa
     assert NOTHING in text, "what was tuned with is no result"
 
 
-@pytest.mark.parametrize(("name", "about"), [("tuning1", FINDINGS), ("balls", "balls")])
+@pytest.mark.parametrize(
+    ("name", "about"), [("tuning1", FINDINGS), ("balls", "balls"), ("balls", SUMMARY)]
+)
 def test_notes_take_their_figures_from_the_results(tmp_path: Path, name: str, about: str) -> None:
     write_grid(tmp_path, name)
     grids = read_grids(tmp_path)
@@ -212,9 +214,19 @@ def test_notes_take_their_figures_from_the_results(tmp_path: Path, name: str, ab
         page(grids, {about: f"CPS has {{{name}/csp}}."})
 
 
+def test_a_note_says_how_many_labels_where_a_grid_has_several_numbers(tmp_path: Path) -> None:
+    write_grid(tmp_path, text=GRID.replace("[2]", "[2, 4]"))
+    change(tmp_path, "balls-cps-4-labels-seed0", dice=60.0)
+    change(tmp_path, "balls-cps-4-labels-seed1", dice=60.0)
+    grids = read_grids(tmp_path)
+    assert "82.0 ± 0.7, 60.0 ± 0.0." in page(grids, {SUMMARY: "{balls/cps/2}, {balls/cps/4}."})
+    with pytest.raises(UserError, match=r"asks for \{balls/cps\}"):
+        page(grids, {SUMMARY: "{balls/cps}"})
+
+
 def test_every_note_is_shown_on_the_page() -> None:
     names = {grid.name for grid in read_grids(ROOT)}
-    assert set(read_notes(ROOT)) <= {FINDINGS, *names}
+    assert set(read_notes(ROOT)) <= {FINDINGS, SUMMARY, *names}
 
 
 def test_the_picture_has_a_dot_a_seed_and_a_line_a_row(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import fill
 
 from benchmarks.real.markdown import plain
-from benchmarks.real.notes import FINDINGS, read_notes, with_figures
+from benchmarks.real.notes import FINDINGS, SUMMARY, read_notes, with_figures
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import GridResults, read_grids
 from benchmarks.real.surroundings import surroundings_section
@@ -26,6 +26,10 @@ use them. This page is made from the files in `benchmarks/real/results` by `make
 
 These are not the paper's numbers, and no published number is mixed in: networks, steps and
 scans are smaller, so compare rows of one table with each other and nothing else.
+"""
+
+RULES = """
+How to read the tables:
 
 - **Training.** All rows of a table have the same network and the same number of steps. TraCoCo and
   CPS train two networks, so their steps cost more; the minutes say how much, on two CPU cores with
@@ -97,7 +101,8 @@ def page(grids: list[GridResults], notes: dict[str, str]) -> str:
     parts = [image, *parts] if shown else [NOTHING]
     parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
     trials = trials_section([grid for grid in grids if grid.tuning], notes.get(FINDINGS, ""))
-    return "".join([HEAD, *parts, *([f"\n{trials}"] if trials else [])])
+    summary = [f"\n{with_figures(notes[SUMMARY], tried)}"] if SUMMARY in notes else []
+    return "".join([HEAD, *summary, RULES, *parts, *([f"\n{trials}"] if trials else [])])
 
 
 def _shown(grids: list[GridResults]) -> list[GridResults]:

@@ -58,7 +58,8 @@ class GridResults:
 
 def read_grids(root: Path) -> list[GridResults]:
     """The grids of a folder in the order of their names, with the results in `results/GRID`."""
-    paths = [path for path in sorted(root.glob("*.yaml")) if path.name != FAILED]
+    found = sorted(root.glob("*.yaml"), key=lambda path: path.stem)
+    paths = [path for path in found if path.name != FAILED]
     known, notes = {path.stem for path in paths}, _failures(root)
     lost = [each for each in sorted((root / "results").glob("*")) if each.name not in known]
     raise_all([f"{folder} has no grid {root / folder.name}.yaml; restore it" for folder in lost])

@@ -1,0 +1,35 @@
+"""What the README says of real scans is what the committed results say."""
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.real.page import ROOT
+from benchmarks.real.rows import read_grids
+
+from tracoco.benchmark.result import over_seeds
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (.+), \w+ \| (\d+) of (\d+) \| ([\d. |]+) \|$", README, re.MULTILINE)
+GRIDS = {"Left Atrium": "la", "hippocampus": "hippocampus", "heart": "acdc"}
+
+
+@pytest.mark.parametrize(("data", "labelled", "scans", "figures"), ROWS)
+def test_the_figures_are_those_of_the_results(
+    data: str, labelled: str, scans: str, figures: str
+) -> None:
+    (grid,) = (grid for grid in read_grids(ROOT) if grid.name == GRIDS[data])
+    (rows,) = grid.rows.values()
+    found = {row.name: row for row in rows if row.labelled in {int(labelled), None}}
+    shown = []
+    for name in ("supervised", "cps", "tracoco", "supervised-all"):
+        assert len(found[name].results) == len(found[name].runs), "not all seeds are done"
+        dice = over_seeds(list(found[name].results.values()), "dice")
+        assert dice
+        shown.append(f"{dice.mean:.1f}")
+    assert figures.split(" | ") == shown
+    assert {result.labelled for result in found["supervised-all"].results.values()} == {int(scans)}
+
+
+def test_the_readme_has_such_rows() -> None:
+    assert len(ROWS) >= 3
