@@ -210,6 +210,7 @@ def test_notes_take_their_figures_from_the_results(tmp_path: Path, name: str, ab
     write_grid(tmp_path, name)
     grids = read_grids(tmp_path)
     assert "CPS has 82.0 ± 0.7." in page(grids, {about: f"CPS has {{{name}/cps}}."})
+    assert "CPS: 2.0 ± 0.0 mm." in page(grids, {about: f"CPS: {{{name}/cps:hd95}} mm."})
     with pytest.raises(UserError, match=r"asks for \{\w+/csp\}, which has no result"):
         page(grids, {about: f"CPS has {{{name}/csp}}."})
 

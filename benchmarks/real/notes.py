@@ -15,7 +15,8 @@ FINDINGS, SUMMARY = "findings", "summary"
 def read_notes(root: Path) -> dict[str, str]:
     """The notes of a folder by name; `{GRID/ROW/LABELS}` stands for the mean Dice of a row.
 
-    LABELS may be left out where all rows of a grid have the same number, and is `all` for all.
+    With `:hd95` at its end it stands for that distance. LABELS is `all` for all, and may be left
+    out where a grid has only one number of them.
     """
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(root.glob("*.md"))}
 
@@ -23,7 +24,7 @@ def read_notes(root: Path) -> dict[str, str]:
 def with_figures(text: str, grids: list[GridResults]) -> str:
     """The text with the figures that it asks for, so that none of them can be out of date."""
     found = {
-        f"{grid.name}/{row.name}{labels}": spread(over_seeds(list(row.results.values()), "dice"))
+        f"{grid.name}/{row.name}{labels}": list(row.results.values())
         for grid in grids
         for rows in grid.rows.values()
         for row in rows
@@ -32,11 +33,11 @@ def with_figures(text: str, grids: list[GridResults]) -> str:
     }
 
     def figure(asked: re.Match[str]) -> str:
-        if asked[1] not in found:
+        if asked["row"] not in found:
             raise UserError(f"a note asks for {asked[0]}, which has no result")
-        return found[asked[1]]
+        return spread(over_seeds(found[asked["row"]], asked["figure"] or "dice"))
 
-    return re.sub(r"\{([\w./-]+)\}", figure, text)
+    return re.sub(r"\{(?P<row>[\w./-]+)(:(?P<figure>hd95))?\}", figure, text)
 
 
 def _several(row: Row, rows: tuple[Row, ...]) -> bool:
