@@ -49,6 +49,12 @@ def test_a_collapse_is_a_warning_with_its_steps(bench: "Bench") -> None:
     assert "from step 4 to 7: there, 'organ' was all but absent" in warning
 
 
+def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
+    log = [bench.record(step, **({"fading": ["organ"]} if step >= 6 else {})) for step in range(30)]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert warning.startswith("From step 6 on the pseudo-labels had less and less of 'organ'")
+
+
 def test_scores_on_training_cases_are_a_warning(bench: "Bench") -> None:
     run = bench.run(splits=Splits(("found",), (), (), ()))
     bench.scores(run)

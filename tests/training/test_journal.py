@@ -47,3 +47,24 @@ def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path:
         journal.write(record(105, 1.0))
     assert listener.lines == []
     assert [entry["step"] for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
+
+
+def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
+    tmp_path: Path,
+) -> None:
+    listener = Listener()
+    with Journal(tmp_path, 0, SHARES, listener) as journal:
+        for step in range(400):
+            journal.write(record(step, 0.8 if step < 200 else 0.9))
+    (line,) = listener.lines
+    # Halfway from 20 % to 10 % the mean of 100 steps is three quarters, and a step later below.
+    assert line.startswith("step 250: the pseudo-labels have less and less of 'organ', 15 % where")
+    assert "they had 20 %" in line
+    assert "`--method supervised`" in line
+    log = read_log(tmp_path / "log.jsonl")
+    assert [entry["step"] for entry in log if entry.get("fading")] == list(range(250, 400))
+    again = Listener()
+    with Journal(tmp_path, 300, SHARES, again) as journal:
+        journal.write(record(300, 0.9))
+    assert again.lines == []
+    assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]

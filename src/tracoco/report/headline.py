@@ -81,8 +81,15 @@ def warnings(run: RunRecord) -> list[str]:
     ]
     if spans:
         found.append(
-            f"The pseudo-labels were collapsed {' and '.join(spans)}: there, {_absent(run)} was "
-            "all but absent from them, and the unlabelled scans taught that there is none."
+            f"The pseudo-labels were collapsed {' and '.join(spans)}: there, "
+            f"{_named(run, 'collapsed')} was all but absent from them, and the unlabelled scans "
+            "taught that there is none."
+        )
+    fading = [record["step"] for record in run.log if record.get("fading")]
+    if fading:
+        found.append(
+            f"From step {fading[0]:,} on the pseudo-labels had less and less of "
+            f"{_named(run, 'fading')}; such runs often end no better than without unlabelled scans."
         )
     found += [
         f"The scores of '{scores.name}' are no test of new scans: {scores.file.watermark}."
@@ -97,9 +104,9 @@ def warnings(run: RunRecord) -> list[str]:
     return found
 
 
-def _absent(run: RunRecord) -> str:
-    """The classes that were absent at one time or another."""
-    found = dict.fromkeys(name for record in run.log for name in record.get("collapsed", ()))
+def _named(run: RunRecord, sign: str) -> str:
+    """The classes of which the log has a sign of failure, at one step or another."""
+    found = dict.fromkeys(name for record in run.log for name in record.get(sign, ()))
     return " and ".join(f"'{name}'" for name in found)
 
 

@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from tracoco.training.fading import FadingMonitor
 from tracoco.training.health import CollapseMonitor
 from tracoco.training.progress import Display
 from tracoco.training.run_log import Record, RunLog, rewind_log
+
+REMEDY = "let them count less, or later; `tracoco methods NAME` has the settings for it"
 
 
 class Journal:
@@ -19,20 +22,34 @@ class Journal:
         history = rewind_log(folder / "log.jsonl", step)
         self._shares = labelled_shares
         self._monitor = CollapseMonitor(labelled_shares, history)
+        self._fading = FadingMonitor(list(labelled_shares), history)
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
+        self._faded = {name for record in history for name in record.get("fading", ())}
         self._log = RunLog(folder, step)
         self._display = display
 
     def write(self, record: Record) -> None:
         """Log and show one step."""
         absent = self._monitor.observe(record["health"])
-        if absent:
-            record = record | {"collapsed": absent}
-        for line in self._news(absent):
+        fading = self._fading.observe(record["health"])
+        for kind, names in (("collapsed", absent), ("fading", list(fading))):
+            record = record | ({kind: names} if names else {})
+        for line in (*self._fading_news(fading), *self._news(absent)):
             self._display.say(f"step {record['step']}: {line}")
         self._absent = absent
         self._log.write(record)
         self._display.show(record)
+
+    def _fading_news(self, fading: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+        """What fades for the first time in this run."""
+        for name, (now, largest) in fading.items():
+            if name not in self._faded:
+                self._faded.add(name)
+                yield (
+                    f"the pseudo-labels have less and less of '{name}', {100 * now:.2g} % where "
+                    f"they had {100 * largest:.2g} %. Such runs often end no better than without "
+                    f"unlabelled scans; compare with `--method supervised`, or {REMEDY}"
+                )
 
     def _news(self, absent: list[str]) -> Iterator[str]:
         """What has changed since the step before."""
@@ -41,8 +58,7 @@ class Journal:
                 yield (
                     f"'{name}' is all but absent from the pseudo-labels, and is "
                     f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
-                    "teach that there is none. Let them count less, or later; `tracoco methods "
-                    "NAME` has the settings for it"
+                    f"teach that there is none. To help, {REMEDY}"
                 )
         for name in self._absent:
             if name not in absent:
