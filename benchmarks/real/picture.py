@@ -35,7 +35,9 @@ def _panels(grids: list[GridResults]) -> list[Panel]:
                 (r, [x.dice for x in r.results.values() if x.dice is not None]) for r in grouped
             ]
             if shown := [(row, values) for row, values in dice if values]:
-                found.append((f"{name}: Dice, %", shown))
+                title = grid.grid.title.replace("`", "")
+                several = f", {name}" if len(grid.rows) > 1 else ""
+                found.append((f"{title}{several}: Dice, %", shown))
     return found
 
 
