@@ -14,11 +14,12 @@ from rich.console import Console
 from benchmarks.real.surroundings import Surroundings, kept_in
 from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
 from tracoco.benchmark.runner import Runner, steps_done
-from tracoco.evaluation.context_runs import measure_context
+from tracoco.evaluation.context_runs import ContextChoice, measure_context
 from tracoco.files import read_json, write_json
 from tracoco.project.folder import Project
 
 ROOT = Path(__file__).parent
+CHOICE = ContextChoice()
 
 
 def measure(root: Path, name: str, project: Path, console: Console | None = None) -> Path:
@@ -38,10 +39,7 @@ def measure(root: Path, name: str, project: Path, console: Console | None = None
 
 
 def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) -> Surroundings:
-    kept = folder / "context.json"
-    values: dict[str, Any] = (
-        read_json(kept) if kept.exists() else measure_context(folder, project, console=console)
-    )
+    values = _kept(folder, project) or measure_context(folder, project, CHOICE, console=console)
     return Surroundings(
         run.row,
         run.labelled,
@@ -55,6 +53,14 @@ def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) 
             if row["disagreement"] is not None
         },
     )
+
+
+def _kept(folder: Path, project: Path) -> dict[str, Any] | None:
+    """What was measured of a run, unless it was on other scans, pairs or weights."""
+    path = folder / "context.json"
+    values: dict[str, Any] = read_json(path) if path.exists() else {}
+    asked = {"source": str(project.absolute()), "checkpoint": "last", **asdict(CHOICE)}
+    return values if asked.items() <= values.items() else None
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from samples import make_project
 from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.benchmark.runner import Runner
 from tracoco.errors import UserError
+from tracoco.evaluation.context_runs import ContextChoice, measure_context
 
 GRID = """
 title: Balls
@@ -83,6 +84,10 @@ def test_trained_runs_are_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert (found.row, found.labelled, found.seed, found.pairs) == ("supervised", 2, 0, 20)
     assert found.divergence > 0
     assert set(found.case_disagreement) <= set(project.load_splits().test)
+    folder = next((project.root / "benchmark").glob("supervised-*"))
+    measure_context(folder, project.root, ContextChoice(shifts=1))  # as `tracoco context` may do
+    measure(tmp_path, "balls", project.root)
+    assert read_surroundings(tmp_path, "balls") == (found,)
     monkeypatch.delattr(measure_surroundings, "measure_context")
     measure(tmp_path, "balls", project.root)
     assert read_surroundings(tmp_path, "balls") == (found,)
