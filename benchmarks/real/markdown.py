@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.real.bootstrap import Interval
 from tracoco.benchmark.result import Spread
 
 
@@ -34,3 +35,8 @@ def spread(value: Spread | None, digits: int = 1) -> str:
         return ""
     mean = f"{value.mean:.{digits}f}"
     return mean if value.sd is None else f"{mean} ± {value.sd:.{digits}f}"
+
+
+def interval_text(interval: Interval) -> str:
+    """The limits of an interval."""
+    return f"[{interval.low:+.2f}, {interval.high:+.2f}]"

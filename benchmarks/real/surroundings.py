@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 
 from benchmarks.real.bootstrap import paired_interval
-from benchmarks.real.markdown import plain, spread, table
+from benchmarks.real.markdown import interval_text, plain, spread, table
 from tracoco.benchmark.result import over_seeds
 from tracoco.files import read_json
 
@@ -79,14 +79,15 @@ def _cells(row: list[Surroundings], ours: list[Surroundings]) -> list[str]:
 
 
 def _less(row: list[Surroundings], ours: list[Surroundings]) -> str:
-    """By how much ours is below the row, over the seeds that both have."""
+    """By how much ours is below the row, over the seeds and cases that both have."""
     pairs = [(a, b) for a in row for b in ours if a.seed == b.seed]
-    if not pairs:
+    measured = [set(each.case_disagreement) for pair in pairs for each in pair]
+    cases = set.intersection(*measured) if measured else set()
+    if not cases:
         return ""
-    cases = set.intersection(*(set(e.case_disagreement) for pair in pairs for e in pair))
     above = [
         [a.case_disagreement[case] - b.case_disagreement[case] for case in sorted(cases)]
         for a, b in pairs
     ]
     found = paired_interval(np.array(above))
-    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return f"{found.mean:+.2f} {interval_text(found)}"

@@ -1,7 +1,7 @@
 """The section of one grid: its rows, what they differ in, and the paired comparisons."""
 
 from benchmarks.real.comparing import REFERENCE, Comparison, compare, comparisons
-from benchmarks.real.markdown import plain, settings, spread, table
+from benchmarks.real.markdown import interval_text, plain, settings, spread, table
 from benchmarks.real.rows import GridResults, Row
 from tracoco.benchmark.grid import GridRow
 from tracoco.benchmark.result import RunResult, over_seeds
@@ -64,11 +64,6 @@ def network_text(row: Row) -> str:
     return f"{', '.join(words)}."
 
 
-def interval_text(comparison: Comparison) -> str:
-    """The limits of an interval."""
-    return f"[{comparison.interval.low:+.2f}, {comparison.interval.high:+.2f}]"
-
-
 def seeds_text(row: Row) -> str:
     """How many seeds are done, and of how many where some are missing."""
     done, all_runs = len(row.results), len(row.runs)
@@ -97,7 +92,7 @@ def _cells(row: Row, reference: Row | None) -> list[str]:
     if reference is None or row is reference:
         return [*cells, "", ""]
     found = compare(row, reference)
-    above = f"{found.interval.mean:+.2f} {interval_text(found)}" if found else ""
+    above = f"{found.interval.mean:+.2f} {interval_text(found.interval)}" if found else ""
     return [*cells, _times(row, reference), above]
 
 
@@ -122,7 +117,7 @@ def _pair_cells(comparison: Comparison) -> list[str]:
         seeds += f"; not in both: {', '.join(map(str, comparison.left_out))}"
     pair = f"{plain(comparison.first)} − {plain(comparison.second)}"  # noqa: RUF001 - a minus
     difference = f"{interval.mean:+.2f}"
-    return [pair, difference, interval_text(comparison), reading, seeds, str(comparison.cases)]
+    return [pair, difference, interval_text(interval), reading, seeds, str(comparison.cases)]
 
 
 def _conditions(results: list[RunResult]) -> str:

@@ -58,6 +58,8 @@ def test_only_seeds_and_cases_that_both_have_are_compared() -> None:
     rows = lines(of("cps", 0, 6.0, 8.0), of("cps", 1, 90.0), of("tracoco", 0, 4.0))
     assert rows[0][-1] == "+2.00 [+2.00, +2.00]"
     assert "[" not in surroundings_section((of("cps", 1, 6.0), of("tracoco", 0, 4.0)))
+    other = Surroundings("tracoco", 2, 0, 20, 0.01, {"z": 4.0})
+    assert "[" not in surroundings_section((of("cps", 0, 6.0), other))
 
 
 def test_nothing_measured_is_nothing_shown(tmp_path: Path) -> None:
