@@ -52,7 +52,9 @@ def test_a_collapse_is_a_warning_with_its_steps(bench: "Bench") -> None:
 def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
     log = [bench.record(step, **({"fading": ["organ"]} if step >= 6 else {})) for step in range(30)]
     (warning,) = warnings(RunRecord.read(bench.run(log=log)))
-    assert warning.startswith("From step 6 on the pseudo-labels had less and less of 'organ'")
+    assert warning.startswith(
+        "The pseudo-labels had less and less of 'organ', seen first at step 6;"
+    )
 
 
 def test_scores_on_training_cases_are_a_warning(bench: "Bench") -> None:

@@ -88,8 +88,8 @@ def warnings(run: RunRecord) -> list[str]:
     fading = [record["step"] for record in run.log if record.get("fading")]
     if fading:
         found.append(
-            f"From step {fading[0]:,} on the pseudo-labels had less and less of "
-            f"{_named(run, 'fading')}; such runs often end no better than without unlabelled scans."
+            f"The pseudo-labels had less and less of {_named(run, 'fading')}, seen first at step "
+            f"{fading[0]:,}; such runs often end no better than without unlabelled scans."
         )
     found += [
         f"The scores of '{scores.name}' are no test of new scans: {scores.file.watermark}."
