@@ -1,4 +1,4 @@
-"""A grid of two runs, and a result, without any training."""
+"""A grid of two runs as a file, and runs with a result, without any training."""
 
 from pathlib import Path
 
@@ -8,6 +8,22 @@ from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
+
+TEXT = """
+title: Balls
+datasets:
+  balls: {labelled: [2]}
+rows:
+  supervised: {}
+  cps: {}
+set:
+  network.filters: 4
+  data.crop: [16, 16, 8]
+  data.workers: 0
+  training.save_every: 1
+  training.steps: STEPS
+"""
+"""A grid that trains in seconds, once STEPS is a number."""
 
 BROKEN = GridRun("balls", "broken", 2, 0, RunSpec(None, ("method.name=cps", "training.steps=7")))
 SOUND = GridRun("balls", "sound", 2, 0, RunSpec(None, ("method.name=supervised",)))

@@ -11,7 +11,7 @@ from tracoco.benchmark.result import over_seeds
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+), \w+ \| (\d+) of (\d+) \| ([\d. |]+) \|$", README, re.MULTILINE)
-GRIDS = {"Left Atrium": "la", "hippocampus": "hippocampus", "heart": "acdc"}
+GRIDS = {"Left Atrium": "la", "hippocampus": "hippocampus"}
 
 
 @pytest.mark.parametrize(("data", "labelled", "scans", "figures"), ROWS)

@@ -10,25 +10,11 @@ from socket import gethostname
 
 import pytest
 from samples import make_project
+from small_grid import TEXT
 
 from tracoco.benchmark.command import BenchmarkRequest
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
-
-GRID = """
-title: Balls
-datasets:
-  balls: {labelled: [2]}
-rows:
-  supervised: {}
-  cps: {}
-set:
-  network.filters: 4
-  data.crop: [16, 16, 8]
-  data.workers: 0
-  training.save_every: 1
-  training.steps: STEPS
-"""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +24,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def command(folder: Path, project: Project, *more: str, steps: int = 2) -> list[str]:
     grid = folder / "grid.yaml"
-    grid.write_text(GRID.replace("STEPS", str(steps)))
+    grid.write_text(TEXT.replace("STEPS", str(steps)))
     words = ["benchmark", str(grid), "--project", f"balls={project.root}", *more]
     return [sys.executable, "-m", "tracoco", *words]
 
@@ -140,7 +126,7 @@ def test_a_file_in_the_place_of_the_results_is_told_before_anything_starts(
     tmp_path: Path, project: Project
 ) -> None:
     grid = tmp_path / "grid"
-    grid.write_text(GRID.replace("STEPS", "2"))
+    grid.write_text(TEXT.replace("STEPS", "2"))
     request = BenchmarkRequest(grid, (f"balls={project.root}",), grid.with_suffix(""))
     with pytest.raises(UserError, match="is a file; name a folder"):
         request.run(None)

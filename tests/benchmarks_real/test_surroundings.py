@@ -9,25 +9,12 @@ from benchmarks.real.measure_surroundings import measure
 from benchmarks.real.rows import read_grids
 from benchmarks.real.surroundings import Surroundings, read_surroundings, surroundings_section
 from samples import make_project
+from small_grid import TEXT
 
 from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.benchmark.runner import Runner
 from tracoco.errors import UserError
 from tracoco.evaluation.context_runs import ContextChoice, measure_context
-
-GRID = """
-title: Balls
-datasets:
-  balls: {labelled: [2]}
-rows:
-  supervised: {}
-  cps: {}
-set:
-  network.filters: 4
-  data.crop: [16, 16, 8]
-  data.workers: 0
-  training.steps: 1
-"""
 
 
 def of(row: str, seed: int, *cases: float, labelled: int | None = 2) -> Surroundings:
@@ -67,7 +54,7 @@ def test_nothing_measured_is_nothing_shown(tmp_path: Path) -> None:
 
 
 def test_figures_of_runs_that_the_grid_does_not_have_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "balls.yaml").write_text(GRID)
+    (tmp_path / "balls.yaml").write_text(TEXT.replace("STEPS", "1"))
     (tmp_path / "surroundings").mkdir()
     row = {"row": "gone", "labelled": 2, "seed": 0, "pairs": 20, "divergence": 0.1}
     values = {"rows": [row | {"case_disagreement": {"a": 1.0}}]}
@@ -78,7 +65,7 @@ def test_figures_of_runs_that_the_grid_does_not_have_are_refused(tmp_path: Path)
 
 def test_trained_runs_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project(tmp_path / "made", labelled=5, unlabelled=2, test=2)
-    (tmp_path / "balls.yaml").write_text(GRID)
+    (tmp_path / "balls.yaml").write_text(TEXT.replace("STEPS", "1"))
     trained, _ = grid_runs(read_grid(tmp_path / "balls.yaml"))
     Runner(project, "balls", project.root / "benchmark").trained(trained.spec, trained.seed)
     measure(tmp_path, "balls", project.root)
