@@ -243,6 +243,13 @@ def test_health_of_pseudo_labels_by_hand() -> None:
     )
 
 
+def test_without_cutmix_is_the_first_thing_to_try_when_a_structure_fades() -> None:
+    assert make_method("tracoco").remedy.startswith("leave CutMix out with `--set method.cutmix=")
+    plain = make_method("tracoco", cutmix=False).remedy
+    assert plain == make_method("mean-teacher").remedy
+    assert "`tracoco methods NAME`" in plain
+
+
 def test_cutmix_with_one_unlabelled_crop_is_a_clear_error() -> None:
     with pytest.raises(UserError, match="CutMix"):
         make_method("tracoco", 3, 2, 30, 1)

@@ -25,12 +25,12 @@ def record(step: int, background: float) -> Record:
 
 def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener) as journal:
+    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
         for step in range(130):
             journal.write(record(step, 1.0 if step < 120 else 0.5))
     gone, back = listener.lines
     assert gone.startswith("step 99: 'organ' is all but absent from the pseudo-labels, and is 10 %")
-    assert "`tracoco methods NAME`" in gone
+    assert gone.endswith("To help, rest")
     assert back == "step 120: 'organ' is back in the pseudo-labels"
     assert listener.shown == list(range(130))
     log = read_log(tmp_path / "log.jsonl")
@@ -39,11 +39,11 @@ def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path)
 
 
 def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0, SHARES, Listener()) as journal:
+    with Journal(tmp_path, 0, SHARES, Listener(), remedy="rest") as journal:
         for step in range(110):
             journal.write(record(step, 1.0))
     listener = Listener()
-    with Journal(tmp_path, 105, SHARES, listener) as journal:
+    with Journal(tmp_path, 105, SHARES, listener, remedy="rest") as journal:
         journal.write(record(105, 1.0))
     assert listener.lines == []
     assert [entry["step"] for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
@@ -53,18 +53,18 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     tmp_path: Path,
 ) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener) as journal:
+    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
         for step in range(400):
             journal.write(record(step, 0.8 if step < 200 else 0.9))
     (line,) = listener.lines
     # Halfway from 20 % to 10 % the mean of 100 steps is three quarters, and a step later below.
     assert line.startswith("step 250: the pseudo-labels have less and less of 'organ', 15 % where")
     assert "they had 20 %" in line
-    assert "`--method supervised`" in line
+    assert line.endswith("compare with `--method supervised`, or rest")
     log = read_log(tmp_path / "log.jsonl")
     assert [entry["step"] for entry in log if entry.get("fading")] == list(range(250, 400))
     again = Listener()
-    with Journal(tmp_path, 300, SHARES, again) as journal:
+    with Journal(tmp_path, 300, SHARES, again, remedy="rest") as journal:
         journal.write(record(300, 0.9))
     assert again.lines == []
     assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]

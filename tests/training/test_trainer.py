@@ -44,7 +44,7 @@ def run(
     validate: Validate | None = None,
     request: StopRequest | None = None,
 ) -> FitResult:
-    with Journal(made.folder, made.step, SHARES, SilentDisplay()) as journal:
+    with Journal(made.folder, made.step, SHARES, SilentDisplay(), remedy="rest") as journal:
         batches = some_batches(made.step, stop)
         return made.fit(batches, journal, request or StopRequest(), validate)
 
@@ -173,7 +173,7 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
             head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))
     listener = Listener()
     batch = make_batch(dimensions=3)
-    with Journal(tmp_path, 0, SHARES, listener) as journal:
+    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
         made.fit([batch] * 102, journal, StopRequest())
     log = read_log(tmp_path / "log.jsonl")
     assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]

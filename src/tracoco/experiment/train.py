@@ -82,8 +82,8 @@ def opened_journal(
     with shown_progress(title, trainer.step, steps, console) as display:
         for line in (experiment.announcement(trainer.team), *trainer.arrangement.notes):
             display.say(line)
-        shares = experiment.labelled_shares
-        with Journal(trainer.folder, trainer.step, shares, display) as journal:
+        shares, remedy = experiment.labelled_shares, trainer.method.remedy
+        with Journal(trainer.folder, trainer.step, shares, display, remedy=remedy) as journal:
             yield journal
 
 

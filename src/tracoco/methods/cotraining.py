@@ -93,6 +93,12 @@ class CoTraining(TwoNetworks):
             check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
         self.config = config
 
+    @property
+    def remedy(self) -> str:
+        """CutMix first: without it tumours stayed that had faded with it (docs/benchmarks.md)."""
+        without = "leave CutMix out with `--set method.cutmix=false`, or "
+        return (without if self.config.cutmix else "") + super().remedy
+
     def needed_crops(self, batch: Batch) -> Tensor:
         """All crops, or those with labels if only these are looked at before they are mixed.
 

@@ -72,6 +72,11 @@ class Method(nn.Module, ABC):
         """Figures that tell whether the pseudo-labels of the last `forward` are sound."""
         return {}
 
+    @property
+    def remedy(self) -> str:
+        """What to change when the pseudo-labels lose a structure; warnings end with it."""
+        return "let them count less, or later; `tracoco methods NAME` has the settings for it"
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """What the main optimizer owns: one group a network, since gradients are clipped by it."""
         networks = (list(network.parameters()) for network in self.trained_networks())

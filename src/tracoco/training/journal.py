@@ -9,18 +9,30 @@ from tracoco.training.health import CollapseMonitor
 from tracoco.training.progress import Display
 from tracoco.training.run_log import Record, RunLog, rewind_log
 
-REMEDY = "let them count less, or later; `tracoco methods NAME` has the settings for it"
-
 
 class Journal:
     """Takes in each step's record once: logs it, shows it, warns when the run goes astray."""
 
     def __init__(
-        self, folder: Path, step: int, labelled_shares: Mapping[str, float], display: Display
+        self,
+        folder: Path,
+        step: int,
+        labelled_shares: Mapping[str, float],
+        display: Display,
+        *,
+        remedy: str,
     ) -> None:
-        """`labelled_shares` has each class's share of the labelled voxels, background first."""
+        """Go on with the log of a run.
+
+        Args:
+            folder: of the run.
+            step: what the log has from here on is forgotten.
+            labelled_shares: each class's share of the labelled voxels, background first.
+            display: where the run is shown.
+            remedy: what the method says would help, for the end of a warning.
+        """
         history = rewind_log(folder / "log.jsonl", step)
-        self._shares = labelled_shares
+        self._shares, self._remedy = labelled_shares, remedy
         self._monitor = CollapseMonitor(labelled_shares, history)
         self._fading = FadingMonitor(list(labelled_shares), history)
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
@@ -48,7 +60,7 @@ class Journal:
                 yield (
                     f"the pseudo-labels have less and less of '{name}', {100 * now:.2g} % where "
                     f"they had {100 * largest:.2g} %. Such runs often end no better than without "
-                    f"unlabelled scans; compare with `--method supervised`, or {REMEDY}"
+                    f"unlabelled scans; compare with `--method supervised`, or {self._remedy}"
                 )
 
     def _news(self, absent: list[str]) -> Iterator[str]:
@@ -58,7 +70,7 @@ class Journal:
                 yield (
                     f"'{name}' is all but absent from the pseudo-labels, and is "
                     f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
-                    f"teach that there is none. To help, {REMEDY}"
+                    f"teach that there is none. To help, {self._remedy}"
                 )
         for name in self._absent:
             if name not in absent:
