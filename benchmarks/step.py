@@ -72,7 +72,8 @@ class Subject:
         folder.mkdir(parents=True)
         team = Team(0, 1, torch.device("cpu"))
         trainer = Trainer(method, config, folder, team, identity={"run": "benchmark"})
-        journal = Journal(folder, 0, {"background": 0.7, "organ": 0.3}, SilentDisplay())
+        shares = {"background": 0.7, "organ": 0.3}
+        journal = Journal(folder, 0, shares, SilentDisplay(), remedy=method.remedy)
         return cls(trainer, draw_batch(setting.crop), journal)
 
     @property

@@ -11,12 +11,11 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.real.surroundings import Surroundings, kept_in
-from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
-from tracoco.benchmark.runner import Runner, steps_done
+from benchmarks.real.measured import keep, trained_runs
+from benchmarks.real.surroundings import KIND, Surroundings
+from tracoco.benchmark.grid import GridRun
 from tracoco.evaluation.context_runs import ContextChoice, measure_context
-from tracoco.files import read_json, write_json
-from tracoco.project.folder import Project
+from tracoco.files import read_json
 
 ROOT = Path(__file__).parent
 CHOICE = ContextChoice()
@@ -24,18 +23,11 @@ CHOICE = ContextChoice()
 
 def measure(root: Path, name: str, project: Path, console: Console | None = None) -> Path:
     """Measure the trained runs of a grid with one data set, and keep their figures."""
-    grid = read_grid(root / f"{name}.yaml")
-    (dataset,) = grid.datasets
-    runner = Runner(Project(project), dataset, project / "benchmark")
-    found = []
-    for run in grid_runs(grid):
-        folder = runner.folder(run.spec, run.seed)
-        if steps_done(folder) == run.spec.config(run.seed).training.steps:
-            found.append(asdict(_of_run(run, folder, project, console)))
-    path = kept_in(root, name)
-    path.parent.mkdir(exist_ok=True)
-    write_json(path, {"rows": found})
-    return path
+    found = [
+        asdict(_of_run(run, folder, project, console))
+        for run, folder in trained_runs(root / f"{name}.yaml", project)
+    ]
+    return keep(root, KIND, name, found)
 
 
 def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) -> Surroundings:

@@ -6,7 +6,10 @@ from typing import Any
 
 import yaml
 
-from benchmarks.real.surroundings import Surroundings, kept_in, read_surroundings
+from benchmarks.real import surroundings, windows
+from benchmarks.real.measured import read_measured
+from benchmarks.real.surroundings import Surroundings
+from benchmarks.real.windows import Windows
 from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.benchmark.kept import Results
 from tracoco.benchmark.result import RunResult
@@ -44,6 +47,8 @@ class GridResults:
     rows: dict[str, tuple[Row, ...]]
     surroundings: tuple[Surroundings, ...]
     """Of runs that were measured, in the order of the grid."""
+    windows: tuple[Windows, ...]
+    """The same, for each overlap."""
 
     @property
     def tuning(self) -> bool:
@@ -78,6 +83,7 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
     grid = read_grid(path)
     runs, results = grid_runs(grid), Results(path.parent / "results" / path.stem)
     names = {run.name for run in runs}
+    measurable = {(run.row, run.labelled, run.seed) for run in runs}
     kept = {file.stem: file for file in sorted(results.root.glob("*.json"))}
     raise_all(
         [
@@ -97,15 +103,9 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
             name: _rows([run for run in runs if run.dataset == name], results, failed)
             for name in grid.datasets
         },
-        _surroundings(path, {(run.row, run.labelled, run.seed) for run in runs}),
+        read_measured(path, surroundings.KIND, Surroundings, measurable),
+        read_measured(path, windows.KIND, Windows, measurable),
     )
-
-
-def _surroundings(path: Path, runs: set[tuple[str, int | None, int]]) -> tuple[Surroundings, ...]:
-    found = read_surroundings(path.parent, path.stem)
-    if any((each.row, each.labelled, each.seed) not in runs for each in found):
-        raise UserError(f"{kept_in(path.parent, path.stem)} has runs that {path.name} has not")
-    return found
 
 
 def _rows(runs: list[GridRun], results: Results, failed: dict[str, str]) -> tuple[Row, ...]:

@@ -1,17 +1,16 @@
 """How much the answers of runs depend on what lies around: kept figures, and their table."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
 from benchmarks.real.bootstrap import paired_interval
 from benchmarks.real.markdown import interval_text, plain, spread, table
+from benchmarks.real.measured import RunKey
 from tracoco.benchmark.result import over_seeds
-from tracoco.files import read_json
 
-FOLDER = "surroundings"
+KIND = "surroundings"
 OURS = "tracoco"
 """The row that every other one is compared with: it is trained to answer alike in any crop."""
 HEAD = ("row", "labelled", "seeds", "disagreement, %", "divergence, nats", f"{OURS} lower by")
@@ -39,21 +38,14 @@ class Surroundings:
     """In percent."""
 
     @property
+    def run(self) -> RunKey:
+        """The run that was measured."""
+        return self.row, self.labelled, self.seed
+
+    @property
     def disagreement(self) -> float:
         """Mean over the cases."""
         return fmean(self.case_disagreement.values())
-
-
-def kept_in(root: Path, name: str) -> Path:
-    """The file of a grid, beside its results."""
-    return root / FOLDER / f"{name}.json"
-
-
-def read_surroundings(root: Path, name: str) -> tuple[Surroundings, ...]:
-    """What was measured of the runs of a grid; nothing if nothing was."""
-    path = kept_in(root, name)
-    rows = read_json(path)["rows"] if path.exists() else []
-    return tuple(Surroundings(**row) for row in rows)
 
 
 def surroundings_section(found: tuple[Surroundings, ...]) -> str:

@@ -14,13 +14,14 @@ from tracoco.training.build import run_crop, run_method
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
 ALL_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "supervised-all"]
-TWO_ROWS = ["supervised", "tracoco"]
+FEW_ROWS = ["supervised", "tracoco", "tracoco-no-cutmix"]
 GRIDS = {
     "hippocampus": ((3, 10), ALL_ROWS, (0, 1, 2)),
     "la": ((8,), ALL_ROWS, (0, 1)),
+    "la-room": ((8,), ALL_ROWS, (0, 1)),
     "acdc": ((14,), ALL_ROWS, (0, 1)),
-    "brats19": ((10,), TWO_ROWS, (0,)),
-    "btcv-pancreas": ((4,), TWO_ROWS, (0,)),
+    "brats19": ((10,), FEW_ROWS, (0,)),
+    "btcv-pancreas": ((4,), FEW_ROWS, (0,)),
 }
 
 
@@ -45,11 +46,19 @@ def plan_of(name: str, config: Config) -> Plan:
 def test_a_grid_has_its_rows_its_labels_and_its_seeds(name: str) -> None:
     labelled, rows, seeds = GRIDS[name]
     grid = read_grid(FOLDER / f"{name}.yaml")
-    assert list(grid.datasets) == [name]
-    assert grid.datasets[name].preset == DATA_SETS[name].preset
+    ((data, asked),) = grid.datasets.items()
+    assert data == name.removesuffix("-room")
+    assert asked.preset == DATA_SETS[data].preset
     found = [(run.seed, run.row, run.labelled) for run in grid_runs(grid)]
     counts = {row: (None,) if row == "supervised-all" else labelled for row in rows}
     assert found == [(seed, row, n) for seed in seeds for row in rows for n in counts[row]]
+
+
+def test_the_crops_with_room_have_two_thirds_of_a_left_atrium_or_less() -> None:
+    scan = (64.5, 47.5, 29.0)  # mean lengths of the 80 scans
+    for run in grid_runs(read_grid(FOLDER / "la-room.yaml")):
+        crop = run.spec.config(0).data.crop or ()
+        assert all(n < 0.68 * length for n, length in zip(crop, scan, strict=True))
 
 
 def test_every_method_has_a_row_under_its_own_name_and_defaults() -> None:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.real import measure_surroundings
 from benchmarks.real.measure_surroundings import measure
 from benchmarks.real.rows import read_grids
-from benchmarks.real.surroundings import Surroundings, read_surroundings, surroundings_section
+from benchmarks.real.surroundings import Surroundings, surroundings_section
 from samples import make_project
 from small_grid import TEXT
 
@@ -50,7 +50,9 @@ def test_only_seeds_and_cases_that_both_have_are_compared() -> None:
 
 
 def test_nothing_measured_is_nothing_shown(tmp_path: Path) -> None:
-    assert surroundings_section(read_surroundings(tmp_path, "balls")) == ""
+    (tmp_path / "balls.yaml").write_text(TEXT.replace("STEPS", "1"))
+    (grid,) = read_grids(tmp_path)
+    assert surroundings_section(grid.surroundings) == ""
 
 
 def test_figures_of_runs_that_the_grid_does_not_have_are_refused(tmp_path: Path) -> None:
@@ -63,20 +65,26 @@ def test_figures_of_runs_that_the_grid_does_not_have_are_refused(tmp_path: Path)
         read_grids(tmp_path)
 
 
+def kept(root: Path) -> Surroundings:
+    (grid,) = read_grids(root)
+    (found,) = grid.surroundings
+    return found
+
+
 def test_trained_runs_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_project(tmp_path / "made", labelled=5, unlabelled=2, test=2)
     (tmp_path / "balls.yaml").write_text(TEXT.replace("STEPS", "1"))
     trained, _ = grid_runs(read_grid(tmp_path / "balls.yaml"))
     Runner(project, "balls", project.root / "benchmark").trained(trained.spec, trained.seed)
     measure(tmp_path, "balls", project.root)
-    (found,) = read_surroundings(tmp_path, "balls")
+    found = kept(tmp_path)
     assert (found.row, found.labelled, found.seed, found.pairs) == ("supervised", 2, 0, 20)
     assert found.divergence > 0
     assert set(found.case_disagreement) <= set(project.load_splits().test)
     folder = next((project.root / "benchmark").glob("supervised-*"))
     measure_context(folder, project.root, ContextChoice(shifts=1))  # as `tracoco context` may do
     measure(tmp_path, "balls", project.root)
-    assert read_surroundings(tmp_path, "balls") == (found,)
+    assert kept(tmp_path) == found
     monkeypatch.delattr(measure_surroundings, "measure_context")
     measure(tmp_path, "balls", project.root)
-    assert read_surroundings(tmp_path, "balls") == (found,)
+    assert kept(tmp_path) == found

@@ -1,0 +1,62 @@
+"""What was measured of trained runs beside their results: one file a grid and kind of figure."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
+from tracoco.benchmark.runner import Runner, steps_done
+from tracoco.errors import UserError
+from tracoco.files import read_json, write_json
+from tracoco.project.folder import Project
+
+RunKey = tuple[str, int | None, int]
+"""Row, number of labels or None for all, and seed."""
+
+
+class OfRun(Protocol):
+    """Figures that say which run they are of."""
+
+    @property
+    def run(self) -> RunKey:
+        """The run that was measured."""
+        ...
+
+
+Figures = TypeVar("Figures", bound=OfRun)
+
+
+def kept_in(root: Path, kind: str, name: str) -> Path:
+    """The file of a grid, beside its results."""
+    return root / kind / f"{name}.json"
+
+
+def keep(root: Path, kind: str, name: str, rows: list[dict[str, Any]]) -> Path:
+    """Write the figures of a grid in place of those that were there."""
+    path = kept_in(root, kind, name)
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, {"rows": rows})
+    return path
+
+
+def read_measured(
+    grid: Path, kind: str, make: Callable[..., Figures], runs: set[RunKey]
+) -> tuple[Figures, ...]:
+    """What was measured of the runs of a grid; nothing if nothing was."""
+    path = kept_in(grid.parent, kind, grid.stem)
+    rows = read_json(path)["rows"] if path.exists() else []
+    found = tuple(make(**row) for row in rows)
+    if any(each.run not in runs for each in found):
+        raise UserError(f"{path} has runs that {grid.name} has not")
+    return found
+
+
+def trained_runs(grid: Path, project: Path) -> Iterator[tuple[GridRun, Path]]:
+    """The runs of a grid with one data set whose training has ended, and their folders."""
+    asked = read_grid(grid)
+    (dataset,) = asked.datasets
+    runner = Runner(Project(project), dataset, project / "benchmark")
+    for run in grid_runs(asked):
+        folder = runner.folder(run.spec, run.seed)
+        if steps_done(folder) == run.spec.config(run.seed).training.steps:
+            yield run, folder
