@@ -116,7 +116,7 @@ def test_pairs_say_which_row_is_higher_or_that_they_are_not_separated(tmp_path: 
     names = [line.split(" | ")[0][2:].replace(" − ", "/") for line in pairs]  # noqa: RUF001 - a minus
     assert names[:2] == ["tracoco/cps", "cps/supervised"]
     assert names[2:4] == ["tracoco/supervised", "tracoco/tracoco-ce"]
-    assert names[4:] == ["tracoco-ce/supervised", "upper bound/supervised"]
+    assert names[4:] == ["tracoco-ce/cps", "tracoco-ce/supervised", "upper bound/supervised"]
 
 
 def test_missing_seeds_are_said_and_only_common_ones_are_paired(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ PAIRS = (
     ("cps", REFERENCE),
     ("tracoco", REFERENCE),
     ("tracoco", "tracoco-ce"),
+    ("tracoco-ce", "cps"),
+    ("tracoco-half", "cps"),
 )
 """The questions of the page, in the order of its tables."""
 

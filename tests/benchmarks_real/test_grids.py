@@ -14,12 +14,13 @@ from tracoco.training.build import run_crop, run_method
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
 ALL_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "supervised-all"]
+HALF_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "tracoco-half", "supervised-all"]
 FEW_ROWS = ["supervised", "tracoco", "tracoco-no-cutmix"]
 GRIDS = {
     "hippocampus": ((3, 10), ALL_ROWS, (0, 1, 2)),
-    "la": ((8,), ALL_ROWS, (0, 1)),
+    "la": ((8,), HALF_ROWS, (0, 1)),
     "la-room": ((8,), ALL_ROWS, (0, 1)),
-    "acdc": ((14,), ALL_ROWS, (0, 1)),
+    "acdc": ((14,), HALF_ROWS, (0, 1)),
     "brats19": ((10,), FEW_ROWS, (0,)),
     "btcv-pancreas": ((4,), FEW_ROWS, (0,)),
 }
