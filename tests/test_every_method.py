@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from half_precision import needs_bf16
 from resuming import after_steps, differing, take_step
 from samples import make_batch, make_method
 
@@ -124,6 +125,7 @@ def test_the_optimizer_owns_every_trainable_parameter_once(name: str) -> None:
     assert sorted(owned) == sorted(id(p) for p in method.parameters() if p.requires_grad)
 
 
+@needs_bf16
 @pytest.mark.parametrize("name", METHODS)
 def test_under_autocast_the_terms_are_float32_and_gradients_finite(name: str) -> None:
     method = make_method(name)

@@ -3,6 +3,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from half_precision import needs_bf16
 from torch import Tensor, nn
 
 from tracoco.networks.network import build_network
@@ -44,7 +45,7 @@ def after_a_step(network: nn.Module, dimensions: int, *, half: bool) -> list[Ten
     ("name", "dimensions"),
     [("vnet", 3), ("unet", 3), ("unet", 2), ("light-unet", 3), ("light-unet", 2)],
 )
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("half", [False, pytest.param(True, marks=needs_bf16)])
 def test_gradients_and_statistics_are_bitwise_the_same(
     name: str, dimensions: int, *, half: bool
 ) -> None:

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from half_precision import BF16_IS_RIGHT
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
@@ -66,7 +67,8 @@ def test_a_network_that_cannot_take_channels_last_keeps_the_usual_order(
 
 def test_a_precision_that_does_not_work_here_becomes_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     method = make_method("supervised")
-    assert arrange(method, TrainingConfig(precision="bf16"), CPU).precision == "bf16"
+    right = "bf16" if BF16_IS_RIGHT else "fp32"
+    assert arrange(method, TrainingConfig(precision="bf16"), CPU).precision == right
 
     class Unable:
         def __init__(self, *_: object, **__: object) -> None:
@@ -75,7 +77,22 @@ def test_a_precision_that_does_not_work_here_becomes_fp32(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch, "autocast", Unable)
     made = arrange(method, TrainingConfig(precision="fp16"), CPU)
     assert (made.precision, made.dtype) == ("fp32", None)
-    assert made.notes == ("training.precision=fp16 does not work on cpu: fp32 is used",)
+    assert made.notes == (
+        "training.precision=fp16 does not work, or not rightly, on cpu: fp32 is used",
+    )
+
+
+def test_a_precision_whose_gradients_are_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = arrangement._weight_gradient
+    answers = iter([float("nan"), 0.0])
+
+    def unwritten(layer: nn.Module, result: Tensor) -> Tensor:
+        found = true(layer, result)
+        return found if result.dtype == torch.float32 else found.fill_(next(answers))
+
+    monkeypatch.setattr(arrangement, "_weight_gradient", unwritten)
+    assert not arrangement.computes(torch.bfloat16, CPU)
+    assert not arrangement.computes(torch.bfloat16, CPU)
 
 
 def test_without_a_compiler_the_networks_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +124,6 @@ def test_a_gpu_has_the_fused_optimizer_and_a_cpu_has_not(monkeypatch: pytest.Mon
     method = make_method("supervised")
     assert not arrange(method, TrainingConfig(), CPU).fused_optimizer
     assert arrange(method, TrainingConfig(), torch.device("cuda")).fused_optimizer
-    monkeypatch.setattr(arrangement, "_computes", lambda *_: True)
+    monkeypatch.setattr(arrangement, "computes", lambda *_: True)
     made = arrange(method, TrainingConfig(precision="fp16"), torch.device("cuda"))
     assert made.dtype == torch.float16
