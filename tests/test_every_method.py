@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from half_precision import needs_bf16
+from half_precision import BF16_IS_RIGHT
 from resuming import after_steps, differing, take_step
 from samples import make_batch, make_method
 
@@ -125,7 +125,6 @@ def test_the_optimizer_owns_every_trainable_parameter_once(name: str) -> None:
     assert sorted(owned) == sorted(id(p) for p in method.parameters() if p.requires_grad)
 
 
-@needs_bf16
 @pytest.mark.parametrize("name", METHODS)
 def test_under_autocast_the_terms_are_float32_and_gradients_finite(name: str) -> None:
     method = make_method(name)
@@ -133,7 +132,8 @@ def test_under_autocast_the_terms_are_float32_and_gradients_finite(name: str) ->
         terms = method(make_batch(), PAST_THE_RAMP)
     assert all(term.dtype == torch.float32 and term.isfinite() for term in terms.values())
     torch.stack(list(terms.values())).sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in method.parameters())
+    if BF16_IS_RIGHT:
+        assert all(p.grad is None or p.grad.isfinite().all() for p in method.parameters())
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -93,6 +93,9 @@ def test_a_precision_whose_gradients_are_wrong_is_not_used(monkeypatch: pytest.M
     monkeypatch.setattr(arrangement, "_weight_gradient", unwritten)
     assert not arrangement.computes(torch.bfloat16, CPU)
     assert not arrangement.computes(torch.bfloat16, CPU)
+    # So that it is the gradient which decided, on a CPU where bf16 is wrong by itself too.
+    monkeypatch.setattr(arrangement, "_weight_gradient", lambda *_: torch.ones(1))
+    assert arrangement.computes(torch.bfloat16, CPU)
 
 
 def test_without_a_compiler_the_networks_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
