@@ -46,6 +46,7 @@ MUTANTS = [
     Mutant("entropy: wrong sign", TRANSLATION, "(first.exp() * first + second.exp() * second)", "-(first.exp() * first + second.exp() * second)"),
     Mutant("entropy: one crop only", TRANSLATION, "first.exp() * first + second.exp() * second", "2 * first.exp() * first"),
     Mutant("translation: weights exchanged", TRANSLATION, "consistency_weight * divergences", "entropy_weight * divergences"),
+    Mutant("translation: gradient not stopped", TRANSLATION, "first.detach() if stop_gradient", "first if stop_gradient"),
     Mutant("translation: padding counts", TRANSLATION, "masked_mean(voxels, inside[here.slices])", "masked_mean(voxels, inside[here.slices] | True)"),
     Mutant("supervised: no Dice", SUPERVISED, " + dice_loss(logits, label, inside)", ""),
     Mutant("supervised: no cross-entropy", SUPERVISED, "cross_entropy(logits, label, inside) + ", ""),

@@ -114,3 +114,23 @@ def test_terms_are_weighted_and_summed_over_networks() -> None:
     terms = translation_terms([view, view], meeting, consistency_weight=3.0, entropy_weight=0.5)
     torch.testing.assert_close(terms["translation"], 6 * overlap_divergence(*view, meeting))
     torch.testing.assert_close(terms["entropy"], 1.0 * negative_entropy(*view, meeting))
+
+
+def test_a_stopped_gradient_leaves_the_first_crop_where_the_divergence_finds_it() -> None:
+    first = torch.tensor([1.0, 0.0]).reshape(1, 2, 1).requires_grad_()
+    second = torch.tensor([0.0, 0.0]).reshape(1, 2, 1).requires_grad_()
+    view = (first.log_softmax(1), second.log_softmax(1))
+    terms = translation_terms(
+        [view], whole(first), consistency_weight=1.0, entropy_weight=1.0, stop_gradient=True
+    )
+    assert terms["translation"].item() == pytest.approx(
+        overlap_divergence(*view, whole(first)).item()
+    )
+    divergence = torch.autograd.grad(
+        terms["translation"], [first, second], retain_graph=True, allow_unused=True
+    )
+    assert divergence[0] is None
+    assert divergence[1] is not None
+    assert divergence[1][0, 0, 0] < 0  # the second crop follows the first
+    entropy = torch.autograd.grad(terms["entropy"], first)
+    assert entropy[0][0, 0, 0] > 0  # which is softened all the same

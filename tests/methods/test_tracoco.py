@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from samples import make_batch, make_method
-from torch import nn
+from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
@@ -82,6 +82,19 @@ def test_without_translation_the_second_crops_are_not_looked_at() -> None:
     terms = method(replace(batch, second=spoilt), PAST_THE_RAMP)
     assert set(terms) == {"supervised", "crc"}
     assert all(term.isfinite() for term in terms.values())
+
+
+def test_a_stopped_gradient_teaches_another_step_by_the_same_loss() -> None:
+    def step(**settings: bool) -> tuple[float, Tensor]:
+        torch.manual_seed(0)
+        method = make_method("tracoco", **settings)
+        term = method(make_batch(), PAST_THE_RAMP)["translation"]
+        weights = next(iter(method.trained_networks()[0].parameters()))
+        return term.item(), torch.autograd.grad(term, weights)[0]
+
+    (loss, gradient), (same_loss, stopped) = step(), step(stop_gradient=True)
+    assert loss == pytest.approx(same_loss)
+    assert not torch.allclose(gradient, stopped, rtol=0.01)
 
 
 def test_cps_is_tracoco_with_cross_entropy_and_without_translation() -> None:

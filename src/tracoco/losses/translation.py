@@ -29,6 +29,7 @@ def translation_terms(
     *,
     consistency_weight: float,
     entropy_weight: float,
+    stop_gradient: bool = False,
 ) -> dict[str, Tensor]:
     """The two weighted terms of Eq. (3), apart so that each is logged; the loss is their sum.
 
@@ -37,8 +38,11 @@ def translation_terms(
         overlap: where those crops meet.
         consistency_weight: alpha 1.
         entropy_weight: alpha 2.
+        stop_gradient: take the first crop's answer as given in the divergence, so that only the
+            second follows it; the entropies move both all the same.
     """
-    divergences = torch.stack([overlap_divergence(*view, overlap) for view in views])
+    targets = [(first.detach() if stop_gradient else first, second) for first, second in views]
+    divergences = torch.stack([overlap_divergence(*target, overlap) for target in targets])
     entropies = torch.stack([negative_entropy(*view, overlap) for view in views])
     return {
         "translation": consistency_weight * divergences.sum(),

@@ -31,6 +31,9 @@ class TraCoCoConfig(CoTrainingConfig):
     """alpha 1, Eq. (3)."""
     entropy_weight: float = Field(default=0.1, ge=0)
     """alpha 2, Eq. (3)."""
+    stop_gradient: bool = False
+    """Take the first crop's answer as given in Eq. (4), so that only the second follows it. The
+    paper names neither as the teacher, and both move; one alone was no better."""
 
 
 class TraCoCo(CoTraining):
@@ -80,4 +83,5 @@ class TraCoCo(CoTraining):
             Overlap(batch.overlaps, batch.first.inside),
             consistency_weight=weight * self.config.consistency_weight,
             entropy_weight=weight * self.config.entropy_weight,
+            stop_gradient=self.config.stop_gradient,
         )
