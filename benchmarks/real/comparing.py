@@ -16,7 +16,9 @@ PAIRS = (
     ("tracoco", REFERENCE),
     ("tracoco", "tracoco-ce"),
     ("tracoco-ce", "cps"),
-    ("tracoco-half", "cps"),
+    ("tracoco-half", "tracoco"),
+    ("tracoco-c4", "tracoco"),
+    ("tracoco-ce-c4", "tracoco-ce"),
 )
 """The questions of the page, in the order of its tables."""
 

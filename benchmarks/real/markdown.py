@@ -5,7 +5,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.real.bootstrap import Interval
+import numpy as np
+
+from benchmarks.real.bootstrap import Interval, paired_interval
 from tracoco.benchmark.result import Spread
 
 
@@ -40,3 +42,18 @@ def spread(value: Spread | None, digits: int = 1) -> str:
 def interval_text(interval: Interval) -> str:
     """The limits of an interval."""
     return f"[{interval.low:+.2f}, {interval.high:+.2f}]"
+
+
+def difference_text(pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> str:
+    """By how much the first figures are above the second, over the cases that all of them have.
+
+    Args:
+        pairs: figures by case, of two runs with the same seed; a pair for each seed.
+    """
+    measured = [set(figures) for pair in pairs for figures in pair]
+    cases = sorted(set.intersection(*measured)) if measured else []
+    if not cases:
+        return ""
+    above = [[first[case] - second[case] for case in cases] for first, second in pairs]
+    found = paired_interval(np.array(above))
+    return f"{found.mean:+.2f} {interval_text(found)}"

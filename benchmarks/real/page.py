@@ -10,6 +10,7 @@ from benchmarks.real.rows import GridResults, read_grids
 from benchmarks.real.surroundings import surroundings_section
 from benchmarks.real.tables import grid_section
 from benchmarks.real.trials import trials_section
+from benchmarks.real.unlabelled import unlabelled_section
 from benchmarks.real.windows import windows_section
 from tracoco.files import write_text
 
@@ -81,6 +82,9 @@ last 16 are reported on.""",
 along every axis, as the plan of a new project has them. Two crops of a pair lie a fifth of a crop
 apart in the mean; with the larger ones above it is a twelfth. A step takes half the time, so there
 are twice as many.""",
+    "la-weights": """As in the first table of the Left Atrium, with weights that did better in the
+trials on the hippocampus: half of CRC's with all of the translation terms', and four times the
+translation consistency. Neither carried over.""",
 }
 """What is to be known of the data of each grid."""
 
@@ -101,6 +105,7 @@ def page(grids: list[GridResults], notes: dict[str, str]) -> str:
         found = f"\n{with_figures(notes[each.name], tried)}" if each.name in notes else ""
         about = fill(ABOUT.get(each.name, ""), 100)
         measured = surroundings_section(each.surroundings) + windows_section(each.windows)
+        measured += unlabelled_section(each.unlabelled)
         parts.append(f"\n{grid_section(each, about)}{measured}{found}")
     image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
     waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]

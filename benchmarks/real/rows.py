@@ -6,9 +6,10 @@ from typing import Any
 
 import yaml
 
-from benchmarks.real import surroundings, windows
+from benchmarks.real import surroundings, unlabelled, windows
 from benchmarks.real.measured import read_measured
 from benchmarks.real.surroundings import Surroundings
+from benchmarks.real.unlabelled import Unlabelled
 from benchmarks.real.windows import Windows
 from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.benchmark.kept import Results
@@ -49,6 +50,7 @@ class GridResults:
     """Of runs that were measured, in the order of the grid."""
     windows: tuple[Windows, ...]
     """The same, for each overlap."""
+    unlabelled: tuple[Unlabelled, ...]
 
     @property
     def tuning(self) -> bool:
@@ -105,6 +107,7 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
         },
         read_measured(path, surroundings.KIND, Surroundings, measurable),
         read_measured(path, windows.KIND, Windows, measurable),
+        read_measured(path, unlabelled.KIND, Unlabelled, measurable),
     )
 
 

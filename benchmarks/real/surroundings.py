@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from statistics import fmean
 
-import numpy as np
-
-from benchmarks.real.bootstrap import paired_interval
-from benchmarks.real.markdown import interval_text, plain, spread, table
+from benchmarks.real.markdown import difference_text, plain, spread, table
 from benchmarks.real.measured import RunKey
 from tracoco.benchmark.result import over_seeds
 
@@ -72,14 +69,6 @@ def _cells(row: list[Surroundings], ours: list[Surroundings]) -> list[str]:
 
 def _less(row: list[Surroundings], ours: list[Surroundings]) -> str:
     """By how much ours is below the row, over the seeds and cases that both have."""
-    pairs = [(a, b) for a in row for b in ours if a.seed == b.seed]
-    measured = [set(each.case_disagreement) for pair in pairs for each in pair]
-    cases = set.intersection(*measured) if measured else set()
-    if not cases:
-        return ""
-    above = [
-        [a.case_disagreement[case] - b.case_disagreement[case] for case in sorted(cases)]
-        for a, b in pairs
-    ]
-    found = paired_interval(np.array(above))
-    return f"{found.mean:+.2f} {interval_text(found)}"
+    return difference_text(
+        [(a.case_disagreement, b.case_disagreement) for a in row for b in ours if a.seed == b.seed]
+    )

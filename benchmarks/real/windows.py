@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from statistics import fmean
 
-import numpy as np
-
-from benchmarks.real.bootstrap import paired_interval
-from benchmarks.real.markdown import interval_text, plain, spread, table
+from benchmarks.real.markdown import difference_text, plain, spread, table
 from benchmarks.real.measured import RunKey
 from tracoco.benchmark.result import over_seeds
 
@@ -85,11 +82,6 @@ def _above(
 ) -> str:
     """By how much one row is above another, over the seeds that both have."""
     high, low = (_by_seed(found, row, labelled, overlap) for row in (first, second))
-    above = [
-        [dice - low[seed].case_dice[case] for case, dice in high[seed].case_dice.items()]
-        for seed in high.keys() & low.keys()
-    ]
-    if not above:
-        return ""
-    interval = paired_interval(np.array(above))
-    return f"{interval.mean:+.2f} {interval_text(interval)}"
+    return difference_text(
+        [(high[seed].case_dice, low[seed].case_dice) for seed in sorted(high.keys() & low.keys())]
+    )

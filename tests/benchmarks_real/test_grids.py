@@ -1,6 +1,7 @@
 """The grids of the real data: they read, and every run of theirs can be built."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.real.data_sets import DATA_SETS
@@ -13,14 +14,14 @@ from tracoco.project.plan import Plan
 from tracoco.training.build import run_crop, run_method
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
-ALL_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "supervised-all"]
-HALF_ROWS = ["supervised", "cps", "tracoco-ce", "tracoco", "tracoco-half", "supervised-all"]
+COMMON = ["supervised", "cps", "tracoco-ce", "tracoco"]
 FEW_ROWS = ["supervised", "tracoco", "tracoco-no-cutmix"]
 GRIDS = {
-    "hippocampus": ((3, 10), ALL_ROWS, (0, 1, 2)),
-    "la": ((8,), HALF_ROWS, (0, 1)),
-    "la-room": ((8,), ALL_ROWS, (0, 1)),
-    "acdc": ((14,), HALF_ROWS, (0, 1)),
+    "hippocampus": ((3, 10), [*COMMON, "supervised-all"], (0, 1, 2)),
+    "la": ((8,), [*COMMON, "supervised-all"], (0, 1)),
+    "la-room": ((8,), [*COMMON, "tracoco-c4", "supervised-all"], (0, 1)),
+    "la-weights": ((8,), [*COMMON, "tracoco-half", "tracoco-ce-c4", "tracoco-c4"], (0, 1)),
+    "acdc": ((14,), [*COMMON, "tracoco-half", "supervised-all"], (0, 1)),
     "brats19": ((10,), FEW_ROWS, (0,)),
     "btcv-pancreas": ((4,), FEW_ROWS, (0,)),
 }
@@ -48,7 +49,7 @@ def test_a_grid_has_its_rows_its_labels_and_its_seeds(name: str) -> None:
     labelled, rows, seeds = GRIDS[name]
     grid = read_grid(FOLDER / f"{name}.yaml")
     ((data, asked),) = grid.datasets.items()
-    assert data == name.removesuffix("-room")
+    assert data == name.removesuffix("-room").removesuffix("-weights")
     assert asked.preset == DATA_SETS[data].preset
     found = [(run.seed, run.row, run.labelled) for run in grid_runs(grid)]
     counts = {row: (None,) if row == "supervised-all" else labelled for row in rows}
@@ -79,14 +80,24 @@ def test_every_run_of_a_grid_can_be_built(name: str) -> None:
         assert run_crop(config, plan) == plan.crop
 
 
-def test_the_row_without_crc_differs_from_tracoco_in_that_alone() -> None:
-    runs = grid_runs(read_grid(FOLDER / "la.yaml"))
+@pytest.mark.parametrize(
+    ("name", "row", "changed"),
+    [
+        ("la", "tracoco-ce", {"semi_supervised": "ce"}),
+        ("la-room", "tracoco-c4", {"consistency_weight": 4.0}),
+        ("la-weights", "tracoco-ce-c4", {"semi_supervised": "ce", "consistency_weight": 4.0}),
+    ],
+)
+def test_a_row_differs_from_tracoco_in_what_its_name_says_alone(
+    name: str, row: str, changed: dict[str, Any]
+) -> None:
+    runs = grid_runs(read_grid(FOLDER / f"{name}.yaml"))
     ours, other = (
-        next(run.spec.config(0) for run in runs if run.row == row)
-        for row in ("tracoco", "tracoco-ce")
+        next(run.spec.config(0) for run in runs if run.row == wanted) for wanted in ("tracoco", row)
     )
     assert ours.method.settings["semi_supervised"] == "crc"
-    assert other.method.settings == ours.method.settings | {"semi_supervised": "ce"}
+    assert other.method.settings != ours.method.settings
+    assert other.method.settings == ours.method.settings | changed
     assert other.model_copy(update={"method": ours.method}) == ours
 
 

@@ -1,0 +1,73 @@
+"""Dice on the training scans whose labels are hidden: kept figures, and their table.
+
+Nobody reports on these scans and no run sees their labels, so settings may be chosen with them.
+"""
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from benchmarks.real.markdown import difference_text, plain, spread, table
+from benchmarks.real.measured import RunKey
+from tracoco.benchmark.result import over_seeds
+
+KIND = "unlabelled"
+BELOW = ("supervised", "cps", "tracoco")
+"""Rows that every other one is compared with."""
+HEAD = ("row", "labelled", "seeds", "Dice, %", *(f"above {row}" for row in BELOW))
+ABOUT = """
+And on the {scans} training scans without labels? Their images are learnt from, but no run sees
+their labels, so they may choose what the reported cases may not. Mean Dice on the grid of the
+network; differences are paired as above.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """Dice of one run on every scan whose label was hidden from it."""
+
+    row: str
+    labelled: int | None
+    """None for all."""
+    seed: int
+    case_dice: dict[str, float]
+    """In percent."""
+
+    @property
+    def run(self) -> RunKey:
+        """The run that was measured."""
+        return self.row, self.labelled, self.seed
+
+    @property
+    def dice(self) -> float:
+        """Mean over the cases."""
+        return fmean(self.case_dice.values())
+
+
+def unlabelled_section(found: tuple[Unlabelled, ...]) -> str:
+    """The table of a grid as Markdown; empty if nothing was measured."""
+    if not found:
+        return ""
+    rows: dict[tuple[int | None, str], list[Unlabelled]] = {}
+    for each in found:
+        rows.setdefault((each.labelled, each.row), []).append(each)
+    cells = [
+        [
+            plain(name),
+            str(labelled or "all"),
+            str(len(row)),
+            spread(over_seeds(row, "dice")),
+            *(_above(row, rows.get((labelled, below), [])) for below in BELOW),
+        ]
+        for (labelled, name), row in rows.items()
+    ]
+    return ABOUT.format(scans=len(found[0].case_dice)) + table(HEAD, cells)
+
+
+def _above(row: list[Unlabelled], below: list[Unlabelled]) -> str:
+    """By how much a row is above another one, over the seeds that both have."""
+    if row == below:
+        return ""
+    return difference_text(
+        [(a.case_dice, b.case_dice) for a in row for b in below if a.seed == b.seed]
+    )
