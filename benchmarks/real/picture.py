@@ -6,7 +6,7 @@ from statistics import fmean
 
 from benchmarks.real.rows import GridResults, Row
 
-LEFT, WIDTH, LINE, HEAD = 230, 440, 20, 34
+LEFT, WIDTH, LINE, HEAD = 250, 440, 20, 34
 """Pixels: the names, the dots, a row, and the title of a panel with the scale below it."""
 Panel = tuple[str, list[tuple[Row, list[float]]]]
 

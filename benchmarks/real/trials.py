@@ -11,8 +11,8 @@ from tracoco.benchmark.result import over_seeds
 
 HEAD = """## What was tried
 
-Settings were chosen on scans of the hippocampus that no table above reports on. Everything that
-was run for it is here, whatever came of it.
+Settings were tried on scans of the hippocampus that no table above reports on. Everything that was
+run for it is here, whatever came of it.
 """
 
 

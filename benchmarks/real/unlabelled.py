@@ -1,6 +1,6 @@
 """Dice on the training scans whose labels are hidden: kept figures, and their table.
 
-Nobody reports on these scans and no run sees their labels, so settings may be chosen with them.
+Nobody reports on these scans, so settings may be chosen with them.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ BELOW = ("supervised", "cps", "tracoco")
 """Rows that every other one is compared with."""
 HEAD = ("row", "labelled", "seeds", "Dice, %", *(f"above {row}" for row in BELOW))
 ABOUT = """
-And on the {scans} training scans without labels? Their images are learnt from, but no run sees
-their labels, so they may choose what the reported cases may not. Mean Dice on the grid of the
-network; differences are paired as above.
+And on the {scans} training scans whose labels are hidden from these rows? They may choose what the
+reported cases may not. All rows but supervised have learnt from their images. Mean Dice on the grid
+of the network; differences are paired as above.
 
 """
 

@@ -20,7 +20,8 @@ class TraCoCoConfig(CoTrainingConfig):
 
     semi_supervised: Literal["crc", "ce", "kl", "mse"] = "crc"
     """What a network learns from its peer: confident regional cross-entropy, or one of the
-    losses that the paper's ablation puts in its place."""
+    losses that the paper's ablation puts in its place. In small runs `ce` did as well or a
+    little better (docs/benchmarks.md)."""
     likely: float = Field(default=0.65, ge=0, le=1)
     """gamma, Eq. (8); of `crc` alone."""
     unlikely: float = Field(default=0.1, ge=0, le=1)
