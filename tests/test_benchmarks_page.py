@@ -235,6 +235,6 @@ def test_the_picture_has_a_dot_a_seed_and_a_line_a_row(tmp_path: Path) -> None:
     root = ET.fromstring(picture(read_grids(tmp_path)))  # noqa: S314 - our own
     dots = root.findall("{*}circle")
     assert len(dots) == 10
-    # The scale goes from 79, below 80, to 93, above 91: 440 pixels from 230 on.
-    assert float(dots[0].attrib["cx"]) == pytest.approx(230 + 440 / 14, abs=0.05)
+    # The scale goes from 79, below 80, to 93, above 91: 440 pixels from 250 on.
+    assert float(dots[0].attrib["cx"]) == pytest.approx(250 + 440 / 14, abs=0.05)
     assert len([each for each in root.findall("{*}path") if "stroke-width" in each.attrib]) == 5
