@@ -50,8 +50,12 @@ def surroundings_section(found: tuple[Surroundings, ...]) -> str:
     rows: dict[tuple[int | None, str], list[Surroundings]] = {}
     for each in found:
         rows.setdefault((each.labelled, each.row), []).append(each)
+    ours = {labelled: members for (labelled, row), members in rows.items() if row == OURS}
+    # A row with every label is compared where ours has one number of labels alone.
+    only = next(iter(ours.values())) if len(ours) == 1 else []
     cells = [
-        _cells(members, rows.get((labelled, OURS), [])) for (labelled, _), members in rows.items()
+        _cells(members, ours.get(labelled, [] if labelled else only))
+        for (labelled, _), members in rows.items()
     ]
     return ABOUT.format(pairs=found[0].pairs, ours=OURS) + table(HEAD, cells) if found else ""
 

@@ -37,8 +37,18 @@ def test_figures_are_means_over_cases_and_seeds_and_differences_are_paired() -> 
     )
     assert rows[0] == ["cps", "2", "2", "8.0 ± 1.4", "0.010 ± 0.000", "+2.00 [+2.00, +2.00]"]
     assert rows[1][:4] == ["tracoco", "2", "2", "6.0 ± 1.4"]
+    assert all("[" not in cell for cell in rows[1])
     assert rows[2][:4] == ["supervised-all", "all", "1", "5.0"]
-    assert all("[" not in cell for row in rows[1:] for cell in row)
+    assert rows[2][-1] == "+0.00 [-1.00, +1.00]"
+
+
+def test_every_label_is_not_compared_with_several_numbers_of_labels() -> None:
+    *_, every = lines(
+        of("tracoco", 0, 4.0, 6.0),
+        of("tracoco", 0, 5.0, 7.0, labelled=5),
+        of("supervised-all", 0, 5.0, 5.0, labelled=None),
+    )
+    assert all("[" not in cell for cell in every)
 
 
 def test_only_seeds_and_cases_that_both_have_are_compared() -> None:
