@@ -44,5 +44,13 @@ def test_failures_are_told_with_their_figures(name: str) -> None:
     assert f"from {before:.1f} to {after:.1f}, without CutMix to {without:.1f}" in README
 
 
+def test_the_defaults_are_told_with_their_figures() -> None:
+    (grid,) = (grid for grid in read_grids(ROOT) if grid.name == "hippocampus-defaults")
+    (rows,) = grid.rows.values()
+    found = (over_seeds(list(row.results.values()), "dice") for row in rows)
+    supervised, cps, tracoco = (f"{dice.mean:.1f}" for dice in found if dice)
+    assert f"supervised {supervised}, CPS {cps}, TraCoCo {tracoco}" in README
+
+
 def test_the_readme_has_such_rows() -> None:
     assert {data for data, *_ in ROWS} == GRIDS.keys()

@@ -39,8 +39,8 @@ How to read the tables:
 - **Testing.** The last checkpoint of every run is tested, and no default was changed for the cases
   reported on. Settings were chosen on 20 other scans of the hippocampus, and carried over to all
   the other data sets. Two weights that were better there are rows of their own, `tracoco-half` and
-  `tracoco-c4`: they brought nothing elsewhere, the second one neither on training scans with hidden
-  labels, and the paper's weights stayed. (That CutMix is to blame on BraTS was found on its 30
+  `tracoco-c4`: elsewhere they are not above, nor is the second one separated on training scans with
+  hidden labels, and the paper's weights stayed. (That CutMix is to blame on BraTS was found on its 30
   training scans whose labels were hidden; the row was then run once.)
 - **Figures.** Dice and Jaccard in percent, distances in the unit that stands above them: means over
   structures, then over cases, then mean ± standard deviation over seeds. *Missed* counts structures

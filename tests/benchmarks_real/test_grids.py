@@ -19,7 +19,7 @@ FEW_ROWS = ["supervised", "tracoco", "tracoco-no-cutmix"]
 GRIDS = {
     "hippocampus": ((3, 10), [*COMMON, "supervised-all"], (0, 1, 2)),
     "la": ((8,), [*COMMON, "supervised-all"], (0, 1, 2)),
-    "la-room": ((8,), [*COMMON, "tracoco-c4", "supervised-all"], (0, 1)),
+    "la-room": ((8,), [*COMMON, "tracoco-c4", "supervised-all"], (0, 1, 2)),
     "la-weights": ((8,), [*COMMON, "tracoco-half", "tracoco-ce-c4", "tracoco-c4"], (0, 1)),
     "acdc": ((14,), [*COMMON, "tracoco-half", "supervised-all"], (0, 1)),
     "brats19": ((10,), FEW_ROWS, (0,)),
