@@ -40,8 +40,8 @@ How to read the tables:
   reported on. Settings were chosen on 20 other scans of the hippocampus, and carried over to all
   the other data sets. Two weights that were better there are rows of their own, `tracoco-half` and
   `tracoco-c4`: elsewhere they are not above, nor is the second one separated on training scans with
-  hidden labels, and the paper's weights stayed. (That CutMix is to blame on BraTS was found on its 30
-  training scans whose labels were hidden; the row was then run once.)
+  hidden labels, and the paper's weights stayed. (That CutMix is to blame on BraTS was found on its
+  30 training scans whose labels were hidden; the row was then run once.)
 - **Figures.** Dice and Jaccard in percent, distances in the unit that stands above them: means over
   structures, then over cases, then mean ± standard deviation over seeds. *Missed* counts structures
   that the prediction does not have at all, in all cases of all seeds together: they have
