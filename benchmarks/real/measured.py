@@ -1,8 +1,9 @@
 """What was measured of trained runs beside their results: one file a grid and kind of figure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
 from tracoco.benchmark.runner import Runner, steps_done
@@ -14,16 +15,30 @@ RunKey = tuple[str, int | None, int]
 """Row, number of labels or None for all, and seed."""
 
 
-class OfRun(Protocol):
+@dataclass(frozen=True, slots=True)
+class OfRun:
     """Figures that say which run they are of."""
+
+    row: str
+    labelled: int | None
+    """None for all."""
+    seed: int
 
     @property
     def run(self) -> RunKey:
         """The run that was measured."""
-        ...
+        return self.row, self.labelled, self.seed
 
 
 Figures = TypeVar("Figures", bound=OfRun)
+
+
+def by_row(found: Sequence[Figures]) -> dict[tuple[int | None, str], list[Figures]]:
+    """The seeds of each number of labels and row together, in the order that they came in."""
+    rows: dict[tuple[int | None, str], list[Figures]] = {}
+    for each in found:
+        rows.setdefault((each.labelled, each.row), []).append(each)
+    return rows
 
 
 def kept_in(root: Path, kind: str, name: str) -> Path:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.real.markdown import difference_text, plain, spread, table
-from benchmarks.real.measured import RunKey
+from benchmarks.real.measured import OfRun, by_row
 from tracoco.benchmark.result import over_seeds
 
 KIND = "surroundings"
@@ -22,22 +22,13 @@ case, with its 95 % interval.
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(OfRun):
     """How far one run depends on them, over pairs of crops of every reported case."""
 
-    row: str
-    labelled: int | None
-    """None for all."""
-    seed: int
     pairs: int
     divergence: float
     case_disagreement: dict[str, float]
     """In percent."""
-
-    @property
-    def run(self) -> RunKey:
-        """The run that was measured."""
-        return self.row, self.labelled, self.seed
 
     @property
     def disagreement(self) -> float:
@@ -47,9 +38,7 @@ class Surroundings:
 
 def surroundings_section(found: tuple[Surroundings, ...]) -> str:
     """The table of a grid as Markdown; empty if nothing was measured."""
-    rows: dict[tuple[int | None, str], list[Surroundings]] = {}
-    for each in found:
-        rows.setdefault((each.labelled, each.row), []).append(each)
+    rows = by_row(found)
     ours = {labelled: members for (labelled, row), members in rows.items() if row == OURS}
     # A row with every label is compared where ours has one number of labels alone.
     only = next(iter(ours.values())) if len(ours) == 1 else []

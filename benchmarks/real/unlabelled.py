@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.real.markdown import difference_text, plain, spread, table
-from benchmarks.real.measured import RunKey
+from benchmarks.real.measured import OfRun, by_row
 from tracoco.benchmark.result import over_seeds
 
 KIND = "unlabelled"
@@ -23,20 +23,11 @@ of the network; differences are paired as above.
 
 
 @dataclass(frozen=True, slots=True)
-class Unlabelled:
+class Unlabelled(OfRun):
     """Dice of one run on every scan whose label was hidden from it."""
 
-    row: str
-    labelled: int | None
-    """None for all."""
-    seed: int
     case_dice: dict[str, float]
     """In percent."""
-
-    @property
-    def run(self) -> RunKey:
-        """The run that was measured."""
-        return self.row, self.labelled, self.seed
 
     @property
     def dice(self) -> float:
@@ -48,9 +39,7 @@ def unlabelled_section(found: tuple[Unlabelled, ...]) -> str:
     """The table of a grid as Markdown; empty if nothing was measured."""
     if not found:
         return ""
-    rows: dict[tuple[int | None, str], list[Unlabelled]] = {}
-    for each in found:
-        rows.setdefault((each.labelled, each.row), []).append(each)
+    rows = by_row(found)
     cells = [
         [
             plain(name),

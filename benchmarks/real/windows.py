@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.real.markdown import difference_text, plain, spread, table
-from benchmarks.real.measured import RunKey
+from benchmarks.real.measured import OfRun
 from tracoco.benchmark.result import over_seeds
 
 KIND = "windows"
@@ -19,23 +19,14 @@ and what all other tables have. Differences are paired as above.
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(OfRun):
     """Dice of one run with one overlap, of every reported case."""
 
-    row: str
-    labelled: int | None
-    """None for all."""
-    seed: int
     overlap: float
     windows: float
     """That a scan takes, in the mean."""
     case_dice: dict[str, float]
     """In percent."""
-
-    @property
-    def run(self) -> RunKey:
-        """The run that was measured."""
-        return self.row, self.labelled, self.seed
 
     @property
     def dice(self) -> float:
