@@ -47,23 +47,33 @@ def kept_in(root: Path, kind: str, name: str) -> Path:
 
 
 def keep(root: Path, kind: str, name: str, rows: list[dict[str, Any]]) -> Path:
-    """Write the figures of a grid in place of those that were there."""
+    """Write figures in place of those of the same runs; what runs elsewhere gave is kept."""
     path = kept_in(root, kind, name)
     path.parent.mkdir(exist_ok=True)
-    write_json(path, {"rows": rows})
+    measured = {_run(row) for row in rows}
+    others = [row for row in _rows(path) if _run(row) not in measured]
+    write_json(path, {"rows": [*others, *rows]})
     return path
 
 
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_json(path)["rows"] if path.exists() else []
+    return rows
+
+
+def _run(row: dict[str, Any]) -> RunKey:
+    return row["row"], row["labelled"], row["seed"]
+
+
 def read_measured(
-    grid: Path, kind: str, make: Callable[..., Figures], runs: set[RunKey]
+    grid: Path, kind: str, make: Callable[..., Figures], runs: list[RunKey]
 ) -> tuple[Figures, ...]:
-    """What was measured of the runs of a grid; nothing if nothing was."""
+    """What was measured of the runs of a grid, in their order; nothing if nothing was."""
     path = kept_in(grid.parent, kind, grid.stem)
-    rows = read_json(path)["rows"] if path.exists() else []
-    found = tuple(make(**row) for row in rows)
+    found = [make(**row) for row in _rows(path)]
     if any(each.run not in runs for each in found):
         raise UserError(f"{path} has runs that {grid.name} has not")
-    return found
+    return tuple(sorted(found, key=lambda each: runs.index(each.run)))
 
 
 def trained_runs(grid: Path, project: Path) -> Iterator[tuple[GridRun, Path]]:

@@ -85,7 +85,7 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
     grid = read_grid(path)
     runs, results = grid_runs(grid), Results(path.parent / "results" / path.stem)
     names = {run.name for run in runs}
-    measurable = {(run.row, run.labelled, run.seed) for run in runs}
+    measurable = [(run.row, run.labelled, run.seed) for run in runs]
     kept = {file.stem: file for file in sorted(results.root.glob("*.json"))}
     raise_all(
         [

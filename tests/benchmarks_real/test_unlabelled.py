@@ -1,11 +1,13 @@
 """Dice on scans whose labels were hidden is measured on trained runs, kept, and shown in pairs."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from benchmarks.real.measure_unlabelled import measure
+from benchmarks.real.measured import keep
 from benchmarks.real.rows import read_grids
-from benchmarks.real.unlabelled import Unlabelled, unlabelled_section
+from benchmarks.real.unlabelled import KIND, Unlabelled, unlabelled_section
 from samples import make_project
 from small_grid import TEXT
 
@@ -47,6 +49,15 @@ def test_means_and_paired_differences() -> None:
 def test_runs_without_a_common_seed_are_not_compared() -> None:
     *_, tracoco = lines(of("cps", 0, 80.0, 82.0), of("tracoco", 1, 85.0, 89.0))
     assert tracoco[4:] == ["", "", ""]
+
+
+def test_figures_of_runs_elsewhere_stay_and_come_in_the_order_of_the_grid(tmp_path: Path) -> None:
+    (tmp_path / "balls.yaml").write_text(TEXT.replace("STEPS", "1"))
+    for figures in (of("cps", 0, 80.0, 82.0), of("supervised", 0, 1.0, 2.0)):
+        keep(tmp_path, KIND, "balls", [asdict(figures)])
+    keep(tmp_path, KIND, "balls", [asdict(of("cps", 0, 90.0, 92.0))])
+    (kept,) = read_grids(tmp_path)
+    assert kept.unlabelled == (of("supervised", 0, 1.0, 2.0), of("cps", 0, 90.0, 92.0))
 
 
 def test_trained_runs_are_measured_on_the_labels_that_were_hidden(tmp_path: Path) -> None:
