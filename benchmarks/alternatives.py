@@ -22,7 +22,7 @@ from tracoco.data.batches import Batch, BatchSource
 from tracoco.data.crop import Crop
 from tracoco.data.crop_pair import CropPair, CropRule
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
-from tracoco.data.places import draw_first, draw_second
+from tracoco.data.places import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box
 from tracoco.losses.as_released import (
     binary_crc,
@@ -68,10 +68,9 @@ def whole_volume_pair(
     )
     factor = draw_brightness(random, rule.config.brightness)
     before = orientation.size_before(rule.size)
-    first = draw_first(case, before, random, rule.config.foreground if labelled else 0.0)
-    second = draw_second(
-        first, case.shape, random, rule.config.overlap, orientation.reversed_before
-    )
+    ranges = start_ranges(case.shape, before)
+    first = draw_first(case, before, ranges, random, rule.config.foreground if labelled else 0.0)
+    second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
     with h5py.File(hdf5_file(case.root, case.id)) as file:
         image = orientation.apply(file["image"][:]).copy()
         label = orientation.apply(file["label"][:]).copy() if labelled else None

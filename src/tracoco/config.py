@@ -16,6 +16,8 @@ SAME_RESULT: dict[str, set[str]] = {
     "training": {"checkpointing", "channels_last"},
 }
 """Settings that say how a result is computed and not which: a run may go on with other ones."""
+PRESET = "preset"
+"""Key under which a method's settings keep those that its preset has for another method."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -48,6 +50,13 @@ class DataConfig(Settings):
     full: everything; the second crop lies where the first does.
     low: whatever is left if the second crop lies anywhere below the first, as in the release.
     """
+    room: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """By how much of a crop its place can vary at least, along every axis but the slice axis. Where
+    a scan is too small for that, crops reach beyond it, and no loss counts what lies there. With 0,
+    a scan that is no larger than a crop leaves no room to translate."""
+    slice_sampling: Literal["by_case", "uniform"] = "by_case"
+    """For 2D projects. by_case: every case equally often, then any slice of it. uniform: every
+    slice equally often, as lists of slices are sampled."""
     flips: Literal["all", "plane", "none"] = "none"
     """Axes that may be reversed: all, those of the plane of quarter turns, or none. A body is not
     symmetric: short trainings are better without (docs/benchmarks.md); try it in long ones."""
@@ -135,8 +144,13 @@ class MethodChoice(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything but the name."""
-        return dict(self.model_extra or {})
+        """Those that are meant for this method."""
+        return {key: value for key, value in (self.model_extra or {}).items() if key != PRESET}
+
+    @property
+    def preset(self) -> dict[str, Any]:
+        """What a preset says of the method that it names, `name` included, if that is another."""
+        return dict((self.model_extra or {}).get(PRESET, {}))
 
 
 class Config(Settings):

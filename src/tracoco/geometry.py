@@ -55,15 +55,16 @@ def overlap(first: Index, second: Index, size: Index) -> tuple[Box, Box]:
     return shared.seen_from(first), shared.seen_from(second)
 
 
-def start_range(length: int, size: int) -> tuple[int, int]:
+def start_range(length: int, size: int, room: int = 0) -> tuple[int, int]:
     """Lowest and highest start of a crop along an axis.
 
     A volume shorter than the crop is centred in it, so there is one start, and it is negative.
+    Where the two starts are less than `room` apart, both move outwards: such crops reach beyond the
+    volume.
     """
-    if length < size:
-        start = -((size - length) // 2)
-        return start, start
-    return 0, length - size
+    low, high = (0, length - size) if length >= size else (-((size - length) // 2),) * 2
+    missing = max(0, room - (high - low))
+    return low - missing // 2, high + missing - missing // 2
 
 
 def window_starts(length: int, size: int, stride: int) -> list[int]:

@@ -7,6 +7,7 @@ import torch
 from tracoco.config import DataConfig
 from tracoco.data.batches import Batch, BatchSource, Share
 from tracoco.data.crop_pair import CropRule
+from tracoco.data.draws import Stream
 from tracoco.data.read_ahead import batches
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
@@ -115,12 +116,32 @@ def test_without_pairs_the_first_crops_are_bitwise_the_same(
     assert alone.mean_shift == paired.mean_shift
 
 
-def test_pinning_reaches_every_tensor(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = source(project)[0]
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor + 1)  # there is no GPU
-    pinned = batch.pin_memory()
-    assert torch.equal(pinned.labels, batch.labels + 1)
-    for here, there in ((pinned.first, batch.first), (pinned.second, batch.second)):
-        assert torch.equal(here.values, there.values + 1)
-        assert torch.equal(here.inside, there.inside + 1)
-    assert pinned.cases == batch.cases
+@pytest.mark.parametrize("size", [(16, 12, 8), (1, 12, 8), (40, 12, 8)])
+@pytest.mark.parametrize("pairs", [True, False])
+def test_no_tensor_of_a_batch_overlaps_itself_so_that_it_can_be_pinned(
+    project: Project, size: tuple[int, ...], *, pairs: bool
+) -> None:
+    # torch pins a tensor by copying it into memory with the same strides, and refuses to write to
+    # memory where two elements share a place. This is the rule that it asks.
+    made = source(project)
+    batch = replace(made, rule=replace(made.rule, size=size, pairs=pairs))[0]
+    first, second = batch.first, batch.second
+    for tensor in (first.values, first.inside, second.values, second.inside, batch.labels):
+        assert torch._debug_has_internal_overlap(tensor) == 0
+        torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+
+
+def test_every_slice_is_drawn_equally_often_if_asked(project: Project) -> None:
+    made = source(project)
+    config = DataConfig(slice_sampling="uniform", labelled_batch=2, unlabelled_batch=0)
+    by_slice = replace(made, rule=replace(made.rule, size=(1, 12, 8), plane=(1, 2), config=config))
+    slices = {id_: made.store.case(id_).shape[0] for id_ in made.labelled}
+    steps = sum(slices.values()) // 2
+    drawn = [
+        (pair.case, pair.first.box.start[0])
+        for step in range(steps)
+        for pair in by_slice._pairs(Stream.LABELLED, 2, step)
+    ]
+    # One lap: no slice twice, and all but the one that is left over if their number is odd.
+    assert len(set(drawn)) == len(drawn) == 2 * steps
+    assert set(drawn) <= {(id_, index) for id_, count in slices.items() for index in range(count)}

@@ -10,7 +10,7 @@ from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance, Orientation, brighten
 from tracoco.data.crop import Crop, inside_volume, read_box, read_changed
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
-from tracoco.data.places import draw_first, draw_second
+from tracoco.data.places import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box, Index, overlap, start_range
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
@@ -26,7 +26,7 @@ def test_the_shift_is_at_most_half_a_crop_and_never_nothing_where_there_is_room(
     random = np.random.default_rng(seed)
     ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
     first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
-    second = draw_second(first, shape, random)
+    second = draw_second(first, ranges, random)
     shifts = np.abs(np.subtract(first.start, second.start))
     assert (shifts <= np.array(size) // 2).all()
     assert all(low <= s <= high for s, (low, high) in zip(second.start, ranges, strict=True))
@@ -36,9 +36,9 @@ def test_the_shift_is_at_most_half_a_crop_and_never_nothing_where_there_is_room(
 
 def test_shifts_go_both_ways_and_reach_half_a_crop() -> None:
     first = Box((10, 10, 10), (8, 8, 8))
+    ranges = start_ranges((30, 30, 30), first.size)
     shifts = [
-        draw_second(first, (30, 30, 30), np.random.default_rng(seed)).start[0] - 10
-        for seed in range(300)
+        draw_second(first, ranges, np.random.default_rng(seed)).start[0] - 10 for seed in range(300)
     ]
     assert (min(shifts), max(shifts)) == (-4, 4)
     assert abs(np.mean(shifts)) < 0.5
@@ -56,7 +56,7 @@ def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
     random = np.random.default_rng(seed)
     ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
     first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
-    second = draw_second(first, shape, random, rule_name)
+    second = draw_second(first, ranges, random, rule_name)
     assert second.size == size
     assert not first.intersect(second).empty
     assert all(low <= s <= high for s, (low, high) in zip(second.start, ranges, strict=True))
@@ -67,8 +67,9 @@ def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
 def seconds(
     first: Box, shape: Index, rule_name: OverlapRule, count: int = 200
 ) -> list[tuple[int, ...]]:
+    ranges = start_ranges(shape, first.size)
     return [
-        draw_second(first, shape, np.random.default_rng(seed), rule_name).start
+        draw_second(first, ranges, np.random.default_rng(seed), rule_name).start
         for seed in range(count)
     ]
 
@@ -278,12 +279,13 @@ def test_a_volume_smaller_than_the_crop_is_padded_on_every_axis(project: Project
 
 def test_crops_favour_the_foreground_as_asked(project: Project) -> None:
     case, size = stored(project), (4, 4, 4)
-    label = case.label()
+    label, ranges = case.label(), start_ranges(case.shape, size)
 
     def share(foreground: float) -> float:
+        randoms = map(np.random.default_rng, range(300))
         hits = [
-            label[draw_first(case, size, np.random.default_rng(seed), foreground).slices].any()
-            for seed in range(300)
+            label[draw_first(case, size, ranges, random, foreground).slices].any()
+            for random in randoms
         ]
         return float(np.mean(hits))
 
@@ -320,3 +322,69 @@ def test_a_second_crop_that_nobody_looks_at_has_its_place_and_no_voxels(
     assert (lone.first.start, lone.second.start) == (pair.first.start, pair.second.start)
     assert lone.second.values.shape == (1, *size[:-1], 0)
     assert lone.second.inside.shape == (*size[:-1], 0)
+
+
+@given(
+    shape=shapes,
+    size=sizes,
+    room=st.floats(0, 0.9),
+    seed=st.integers(0, 10_000),
+)
+def test_room_lets_crops_of_any_scan_move(
+    shape: Index, size: Index, room: float, seed: int
+) -> None:
+    ranges, random = start_ranges(shape, size, room), np.random.default_rng(seed)
+    for (low, high), length, voxels in zip(ranges, shape, size, strict=True):
+        assert high - low >= (round(room * voxels) if voxels > 1 else 0)
+        if voxels == 1 or room == 0:
+            assert (low, high) == start_range(length, voxels)
+    first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
+    second = draw_second(first, ranges, random)
+    assert all(low <= s <= high for s, (low, high) in zip(second.start, ranges, strict=True))
+    moves = any(low < high and s > 1 for (low, high), s in zip(ranges, size, strict=True))
+    assert (first.start != second.start) == moves
+
+
+def test_room_is_made_on_both_sides_where_a_scan_is_too_small() -> None:
+    # A slice of 8 x 30 pixels in crops of 12 x 12 that may be anywhere within 6 pixels.
+    assert start_ranges((5, 8, 30), (1, 12, 12), 0.5) == [(0, 4), (-5, 1), (0, 18)]
+    assert start_ranges((5, 8, 30), (1, 12, 12), 0.5, slice_=3) == [(3, 3), (-5, 1), (0, 18)]
+    assert start_ranges((5, 8, 30), (1, 12, 12)) == [(0, 4), (-2, -2), (0, 18)]
+
+
+def test_crops_that_reach_beyond_a_scan_are_marked_and_agree_where_they_meet(
+    project: Project,
+) -> None:
+    case = stored(project)
+    size = case.shape
+    roomy = replace(rule(size), turns=False, config=DataConfig(room=0.5, brightness=0.0))
+    shifts = set()
+    for seed in range(20):
+        pair = draw_crop_pair(case, roomy, np.random.default_rng(seed), labelled=True)
+        first, second = pair.first, pair.second
+        shifts.add(tuple(np.subtract(first.start, second.start)))
+        here, there = overlap(first.start, second.start, size)
+        assert (first.values[0][here.slices] == second.values[0][there.slices]).all()
+        assert (first.inside[here.slices] == second.inside[there.slices]).all()
+        assert not first.inside.all()
+        assert (first.values[0][~first.inside] == 0).all()
+        assert pair.label is not None
+        assert (pair.label[~first.inside] == 0).all()
+    assert len(shifts) > 15
+    assert (0, 0, 0) not in shifts
+
+
+def test_a_crop_that_is_tied_to_a_slice_finds_the_foreground_of_that_slice(
+    project: Project,
+) -> None:
+    case, flat = stored(project), replace(rule((1, 6, 6)), plane=(1, 2))
+    always = replace(flat, config=DataConfig(foreground=1.0))
+    held = {int(voxel[0]) for voxel in case.foreground()}
+    empty = next(index for index in range(case.shape[0]) if index not in held)
+    for index in (min(held), max(held), empty):
+        for seed in range(10):
+            random = np.random.default_rng(seed)
+            pair = draw_crop_pair(case, always, random, labelled=True, slice_=index)
+            assert pair.first.box.start[0] == pair.second.box.start[0] == index
+            assert pair.label is not None
+            assert pair.label.any() == (index in held)

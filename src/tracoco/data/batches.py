@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -97,21 +98,36 @@ class BatchSource:
     def __getitem__(self, step: int) -> Batch:
         """Draw and read the batch of `step`."""
         labelled_batch, unlabelled_batch = self.rule.config.batch
-        labelled = self._pairs(Stream.LABELLED, self.labelled, labelled_batch, step)
-        unlabelled = self._pairs(Stream.UNLABELLED, self.unlabelled, unlabelled_batch, step)
+        labelled = self._pairs(Stream.LABELLED, labelled_batch, step)
+        unlabelled = self._pairs(Stream.UNLABELLED, unlabelled_batch, step)
         return collate([*labelled, *unlabelled])
 
-    def _pairs(
-        self, stream: Stream, cases: Sequence[str], batch: int, step: int
-    ) -> Iterator[CropPair]:
+    def _pairs(self, stream: Stream, batch: int, step: int) -> Iterator[CropPair]:
         if batch == 0:
             return
+        units = self._units[stream]
         whole_batch = batch * self.share.world_size
-        chosen = cases_at(step, len(cases), whole_batch, seed=self.seed, stream=stream)
+        chosen = cases_at(step, len(units), whole_batch, seed=self.seed, stream=stream)
         for slot in range(self.share.rank * batch, (self.share.rank + 1) * batch):
             random = generator(self.seed, stream, Purpose.CROP, step, slot)
-            case = self.store.case(cases[chosen[slot]])
-            yield draw_crop_pair(case, self.rule, random, labelled=stream is Stream.LABELLED)
+            id_, slice_ = units[chosen[slot]]
+            labelled = stream is Stream.LABELLED
+            yield draw_crop_pair(
+                self.store.case(id_), self.rule, random, labelled=labelled, slice_=slice_
+            )
+
+    @cached_property
+    def _units(self) -> dict[Stream, list[tuple[str, int | None]]]:
+        """What is drawn equally often: the cases, or every slice of them."""
+        streams = {Stream.LABELLED: self.labelled, Stream.UNLABELLED: self.unlabelled}
+        if self.rule.config.slice_sampling == "by_case":
+            return {stream: [(id_, None) for id_ in ids] for stream, ids in streams.items()}
+        return {
+            stream: [
+                (id_, slice_) for id_ in ids for slice_ in range(self.store.case(id_).shape[0])
+            ]
+            for stream, ids in streams.items()
+        }
 
 
 def collate(pairs: Sequence[CropPair]) -> Batch:
@@ -139,10 +155,14 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
 
 
 def stack_inside(crops: Sequence[Crop]) -> Tensor:
-    """Where crops are not padding, [B, ...]; one mark stands for all where none is padded."""
+    """Where crops are not padding, [B, ...].
+
+    Every element has memory of its own: pinning keeps the strides of a tensor, and torch refuses to
+    write to an expanded one.
+    """
     shape = (len(crops), *crops[0].shape[1:])
     if not any(crop.padded for crop in crops):
-        return torch.ones((), dtype=torch.bool).expand(shape)
+        return torch.ones(shape, dtype=torch.bool)
     inside = torch.empty(shape, dtype=torch.bool)
     for crop, marks in zip(crops, inside.numpy(), strict=True):
         crop.mark(marks)

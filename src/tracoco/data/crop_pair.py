@@ -15,7 +15,7 @@ from tracoco.data.augment import (
     draw_strong,
 )
 from tracoco.data.crop import Crop, last_axes, read_box
-from tracoco.data.places import draw_first, draw_second
+from tracoco.data.places import draw_first, draw_second, start_ranges
 from tracoco.geometry import Index, whole
 from tracoco.project.store import StoredCase
 
@@ -50,18 +50,30 @@ class CropRule:
 
 
 def draw_crop_pair(
-    case: StoredCase, rule: CropRule, random: Generator, *, labelled: bool
+    case: StoredCase,
+    rule: CropRule,
+    random: Generator,
+    *,
+    labelled: bool,
+    slice_: int | None = None,
 ) -> CropPair:
-    """Draw orientation, looks and two places; voxels of other places are never read."""
+    """Draw orientation, looks and two places; voxels of other places are never read.
+
+    Args:
+        case: the stored volume.
+        rule: how crops are drawn in this run.
+        random: decides.
+        labelled: whether the label of the first crop is read.
+        slice_: the slice that both crops are of, or any.
+    """
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
     )
     looks = Appearance(draw_brightness(random, rule.config.brightness))
     size = orientation.size_before(rule.size)
-    first = draw_first(case, size, random, rule.config.foreground if labelled else 0.0)
-    second = draw_second(
-        first, case.shape, random, rule.config.overlap, orientation.reversed_before
-    )
+    ranges = start_ranges(case.shape, size, rule.config.room, slice_)
+    first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
+    second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
     image = case.image()
     if rule.config.strong:
         # Drawn last, so that the places are those of a run without it; about the first crop, but

@@ -2,19 +2,40 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from tracoco.config import OverlapRule
 from tracoco.geometry import Box, Index, start_range
 from tracoco.project.store import StoredCase
 
 Range = tuple[int, int]
+"""Lowest and highest start along an axis."""
 
 
-def draw_first(case: StoredCase, size: Index, random: Generator, foreground: float) -> Box:
-    """A box anywhere in the volume, or, with probability `foreground`, over a foreground voxel."""
-    ranges = [start_range(n, s) for n, s in zip(case.shape, size, strict=True)]
-    if random.random() < foreground and len(voxels := case.foreground()):
+def start_ranges(
+    shape: Index, size: Index, room: float = 0.0, slice_: int | None = None
+) -> list[Range]:
+    """Where a crop may start along each axis.
+
+    Args:
+        shape: of the volume.
+        size: of the crop.
+        room: `DataConfig.room`.
+        slice_: the only slice along the first axis, or any.
+    """
+    ranges = [
+        start_range(n, s, round(room * s) if s > 1 else 0) for n, s in zip(shape, size, strict=True)
+    ]
+    return ranges if slice_ is None else [(slice_, slice_), *ranges[1:]]
+
+
+def draw_first(
+    case: StoredCase, size: Index, ranges: Sequence[Range], random: Generator, foreground: float
+) -> Box:
+    """A box anywhere in its ranges, or, with probability `foreground`, over a foreground voxel."""
+    if random.random() < foreground and len(voxels := _reachable(case.foreground(), size, ranges)):
         voxel = random.choice(voxels)
         ranges = [
             (min(max(low, v - s + 1), high), max(min(high, v), low))
@@ -23,9 +44,18 @@ def draw_first(case: StoredCase, size: Index, random: Generator, foreground: flo
     return Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
 
 
+def _reachable(
+    voxels: NDArray[np.int32], size: Index, ranges: Sequence[Range]
+) -> NDArray[np.int32]:
+    """The voxels that some box of the ranges covers: all, unless the box is tied to a slice."""
+    low, high = np.transpose(ranges)
+    reachable: NDArray[np.bool_] = ((voxels >= low) & (voxels < high + size)).all(axis=1)
+    return voxels[reachable]
+
+
 def draw_second(
     first: Box,
-    shape: Index,
+    ranges: Sequence[Range],
     random: Generator,
     rule: OverlapRule = "random",
     reversed_axes: Sequence[int] = (),
@@ -34,14 +64,13 @@ def draw_second(
 
     Args:
         first: the other box.
-        shape: of the volume.
+        ranges: where it may start along each axis.
         random: decides.
         rule: what they have in common.
         reversed_axes: axes that will be reversed afterwards, so that low is high for now.
     """
     if rule == "full":
         return first
-    ranges = [start_range(n, s) for n, s in zip(shape, first.size, strict=True)]
     if rule == "random":
         return _draw_near(first, ranges, random)
     place = []

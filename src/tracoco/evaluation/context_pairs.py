@@ -10,9 +10,9 @@ from numpy.random import Generator, Philox, SeedSequence
 from numpy.typing import NDArray
 
 from tracoco.data.crop import inside_volume, read_box
-from tracoco.data.places import draw_second
+from tracoco.data.places import draw_second, start_ranges
 from tracoco.evaluation.metrics import dice
-from tracoco.geometry import Box, Index, overlap, start_range
+from tracoco.geometry import Box, Index, overlap
 from tracoco.inference.sliding_window import Predict
 
 Volume = NDArray[np.float32]
@@ -42,9 +42,9 @@ def has_room(shape: Sequence[int], crop: Index) -> bool:
 def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tuple[Box, Box]:
     """The boxes of one pair: the first anywhere, the second as training draws it by default."""
     random = Generator(Philox(SeedSequence([seed, index, *scan.encode()])))
-    ranges = [start_range(*axis) for axis in zip(shape, crop, strict=True)]
+    ranges = start_ranges(shape, crop)
     first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), crop)
-    return first, draw_second(first, shape, random)
+    return first, draw_second(first, ranges, random)
 
 
 def answers(predict: Predict, volume: Volume, first: Box, second: Box) -> tuple[Answer, Answer]:
