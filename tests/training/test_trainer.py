@@ -6,18 +6,27 @@ from pathlib import Path
 import pytest
 import torch
 from samples import make_batch, make_method
+from torch import nn
 
 from tracoco.config import Config, parse_config
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method
+from tracoco.methods.supervised import Supervised
+from tracoco.training.arrangement import Arrangement
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.journal import Journal
 from tracoco.training.progress import SilentDisplay
 from tracoco.training.run_log import read_log
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
-from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
+from tracoco.training.trainer import (
+    MOST_SKIPPED,
+    FitResult,
+    Trainer,
+    Validate,
+    step_seed,
+)
 
 ALONE = Team(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
@@ -132,6 +141,66 @@ def test_a_loss_that_is_not_finite_names_terms_and_cases_and_touches_nothing(
     for a, b in zip(before, weights(made.method), strict=True):
         assert torch.equal(a, b)
     assert not (tmp_path / "last.pt").exists()
+
+
+def half_precision(folder: Path, clip_norm: float | None = None) -> tuple[Trainer, nn.BatchNorm3d]:
+    """A trainer in fp16 whose network has running statistics."""
+    method, norm = make_method("supervised"), nn.BatchNorm3d(1, affine=False)
+    assert isinstance(method, Supervised)
+    method.network = nn.Sequential(norm, method.network)
+    config = settings(40, **({} if clip_norm is None else {"clip_norm": clip_norm}))
+    arrangement = Arrangement(precision="fp16")
+    return Trainer(method, config, folder, ALONE, identity={}, arrangement=arrangement), norm
+
+
+class ToldDisplay(SilentDisplay):
+    """Keeps what a person would read."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+def overflowing(batch: Batch) -> Batch:
+    return replace(batch, first=replace(batch.first, values=batch.first.values * math.inf))
+
+
+@pytest.mark.parametrize("clip_norm", [None, 1.0])
+def test_a_step_that_overflows_in_fp16_is_skipped_and_logged(
+    tmp_path: Path, clip_norm: float | None
+) -> None:
+    made, norm = half_precision(tmp_path, clip_norm)
+    display = ToldDisplay()
+    good = list(some_batches(0, 6))
+    with Journal(made.folder, 0, SHARES, display, remedy="rest") as journal:
+        made.fit(good[:3], journal, StopRequest())
+        before, statistics = weights(made.method), norm.get_buffer("running_mean").clone()
+        scale = made.scaler.get_scale()
+        made.fit([overflowing(good[3])], journal, StopRequest())
+        assert made.scaler.get_scale() == scale / 2
+        assert all(map(torch.equal, before, weights(made.method)))
+        assert torch.equal(norm.get_buffer("running_mean"), statistics)
+        made.fit(good[4:], journal, StopRequest())
+    assert not all(map(torch.equal, before, weights(made.method)))
+    assert all(value.isfinite().all() for value in weights(made.method))
+    log = read_log(tmp_path / "log.jsonl")
+    assert [entry.get("skipped") for entry in log] == [None, None, None, 1, None, None]
+    assert (log[3]["loss"], log[3]["terms"]["supervised"], log[3]["health"]) == (None, None, {})
+    assert display.said == [
+        "step 3: overflow in fp16: the step is skipped and the scale of the loss lowered"
+    ]
+
+
+def test_a_run_that_only_overflows_in_fp16_ends(tmp_path: Path) -> None:
+    made, _ = half_precision(tmp_path)
+    # One good step in between starts the count anew.
+    mostly = [overflowing(make_batch()) for _ in range(MOST_SKIPPED - 1)]
+    made.fit([*mostly, make_batch(), *mostly], None, StopRequest())
+    assert made.skipped == MOST_SKIPPED - 1
+    with pytest.raises(UserError, match=r"last 20 steps overflowed in fp16.*precision=bf16"):
+        made.fit([overflowing(make_batch())], None, StopRequest())
 
 
 def test_gradients_are_clipped_per_network(tmp_path: Path) -> None:

@@ -10,6 +10,12 @@ from tracoco.training.progress import Display
 from tracoco.training.run_log import Record, RunLog, rewind_log
 
 
+def _overflow(record: Record) -> Iterator[str]:
+    """A step that was skipped, the first of several in a row."""
+    if record.get("skipped") == 1:
+        yield "overflow in fp16: the step is skipped and the scale of the loss lowered"
+
+
 class Journal:
     """Takes in each step's record once: logs it, shows it, warns when the run goes astray."""
 
@@ -46,7 +52,7 @@ class Journal:
         fading = self._fading.observe(record["health"])
         for kind, names in (("collapsed", absent), ("fading", list(fading))):
             record = record | ({kind: names} if names else {})
-        for line in (*self._fading_news(fading), *self._news(absent)):
+        for line in (*_overflow(record), *self._fading_news(fading), *self._news(absent)):
             self._display.say(f"step {record['step']}: {line}")
         self._absent = absent
         self._log.write(record)

@@ -1,6 +1,7 @@
 """The log of a run: one JSON object a line, one line a step."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -40,7 +41,7 @@ class RunLog:
     def write(self, record: Record) -> None:
         """Append one step."""
         with full_disk_named(Path(self._file.name)):
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write(json.dumps(_finite(record)) + "\n")
             self._file.flush()
             if self._board is not None:
                 for name, value in _scalars(record):
@@ -52,6 +53,13 @@ class RunLog:
             self._file.close()
             if self._board is not None:
                 self._board.close()
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for numbers that JSON has no word for: those of a step that overflowed."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _scalars(record: Record) -> Iterator[tuple[str, float]]:

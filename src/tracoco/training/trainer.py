@@ -21,6 +21,9 @@ from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
 
 Validate = Callable[[Method], dict[str, float]]
+MOST_SKIPPED = 20
+"""Steps in a row that may overflow in fp16. The scale of the loss, 65,536 at first, is halved after
+each, so that by then it is below 1 and lowering it further would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class Trainer:
             team.device.type, enabled=self.arrangement.precision == "fp16"
         )
         self.step = 0
+        self.skipped = 0
+        """Steps in a row, up to this one, that overflowed and moved nothing."""
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
@@ -127,6 +132,7 @@ class Trainer:
         torch.manual_seed(step_seed(self.config.seed, self.step, self.team.rank))
         rate = self._set_rate()
         self.method.train()
+        buffers = self._kept_buffers()
         self.method.before_step(batch, self.step)
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
         with self._autocast():
@@ -134,23 +140,33 @@ class Trainer:
         loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
         signal = self._agree(values, batch, stop)
-        self._descend(loss)
-        self.method.after_step(self.step)
+        skipped = self._descend(loss)
+        if skipped:
+            self._restore(buffers, batch)
+        else:
+            self.skipped = 0
+            self.method.after_step(self.step)
         record: Record = {
             "step": self.step,
             "loss": sum(values.values()),
             "terms": values,
             "rate": rate,
             "shift": batch.mean_shift,
-            "health": self.method.health(batch),
+            "health": {} if skipped else self.method.health(batch),
             "seconds": self.team.clock() - began,
         }
+        if skipped:
+            record["skipped"] = self.skipped
         self.step += 1
         return record, signal
 
     def _agree(self, values: dict[str, float], batch: Batch, stop: StopRequest) -> int:
-        """Stop every process if one of them must: on a loss that is not finite, or on a signal."""
-        broken = not all(map(math.isfinite, values.values()))
+        """Stop every process if one of them must: on a loss that is not finite, or on a signal.
+
+        In fp16 such a loss is an overflow, which the scaler answers by skipping the step.
+        """
+        finite = all(map(math.isfinite, values.values()))
+        broken = not finite and not self.scaler.is_enabled()
         rank, signal = self.team.largest([self.team.rank + 1 if broken else 0, stop.signal])
         if broken:
             terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
@@ -164,7 +180,26 @@ class Trainer:
             )
         return signal
 
-    def _descend(self, loss: Tensor) -> None:
+    def _kept_buffers(self) -> list[Tensor]:
+        """Copies of statistics, banks and thresholds, which a pass that overflows would spoil."""
+        return [b.clone() for b in self.method.buffers()] if self.scaler.is_enabled() else []
+
+    def _restore(self, buffers: list[Tensor], batch: Batch) -> None:
+        """Undo a step that was skipped; end the run if too many in a row were."""
+        with torch.no_grad():
+            for buffer, before in zip(self.method.buffers(), buffers, strict=True):
+                buffer.copy_(before)
+        self.skipped += 1
+        if self.skipped >= MOST_SKIPPED:
+            raise UserError(
+                f"step {self.step}: the last {self.skipped} steps overflowed in fp16 and were "
+                f"skipped, this one on cases {', '.join(batch.cases)}; use "
+                "training.precision=bf16 or fp32, or lower optimizer.lr"
+            )
+
+    def _descend(self, loss: Tensor) -> bool:
+        """One step of the optimizer; true where the scaler has skipped it."""
+        scale = self.scaler.get_scale()
         self.scaler.scale(loss).backward()
         limit = self.config.optimizer.clip_norm
         if limit is not None:
@@ -173,6 +208,7 @@ class Trainer:
                 nn.utils.clip_grad_norm_(group["params"], limit)
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        return self.scaler.get_scale() < scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
         settings = self.config.optimizer
