@@ -45,9 +45,8 @@ NOISE = 0.2
 class WholeVolumes(BatchSource):
     """Our batches, made as the field's loaders make them: all of a volume is read and changed."""
 
-    def _pairs(
-        self, stream: Stream, cases: Sequence[str], batch: int, step: int
-    ) -> Iterator[CropPair]:
+    def _pairs(self, stream: Stream, batch: int, step: int) -> Iterator[CropPair]:
+        cases = self.labelled if stream is Stream.LABELLED else self.unlabelled
         chosen = cases_at(step, len(cases), batch, seed=self.seed, stream=stream)
         for slot in range(batch):
             random = generator(self.seed, stream, Purpose.CROP, step, slot)

@@ -8,6 +8,7 @@ import torch
 import yaml
 from samples import make_project, write_balls
 
+from tracoco.console import progress_console
 from tracoco.errors import UserError
 from tracoco.experiment import Experiment, train
 from tracoco.inference.predictor import Predictor
@@ -329,3 +330,60 @@ def test_a_method_that_needs_a_warning_gives_it_at_the_start(project: Project) -
     released = load_config(None, ["method.name=tracoco-as-released", *SHORT])
     assert "spatial axis" in Experiment.of(project, released).announcement(ALONE)
     assert "mind" not in Experiment.of(project, load_config(None, SHORT)).announcement(ALONE)
+
+
+def flat_project(root: Path) -> Project:
+    data = write_balls(root / "data", labelled=2, unlabelled=2)
+    project = init_project(data, root / "project", dimensions=2)
+    prepare(project)
+    return project
+
+
+def test_a_run_whose_crops_have_no_room_to_translate_says_so(tmp_path: Path) -> None:
+    project = flat_project(tmp_path)
+    flat = [each for each in SHORT if "crop" not in each]
+
+    def warned(*changes: str) -> str:
+        return "\n".join(Experiment.of(project, load_config(None, [*flat, *changes])).warnings())
+
+    still = warned("data.crop=[32,32]")
+    assert still.startswith("warning: 4 of 4 scans leave crops of 32 x 32 voxels no room to")
+    assert "data.room=0.25" in still
+    assert warned("data.crop=[16,16]") == ""
+    assert warned("data.crop=[32,32]", "data.room=0.25") == ""
+    assert warned("data.crop=[32,32]", "data.overlap=full") == ""
+    assert warned("data.crop=[32,32]", "method.name=cps") == ""
+    # The log of the run itself shows it too.
+    for room, moves in ((0.0, False), (0.25, True)):
+        settings = [*flat, "data.crop=[32,32]", f"data.room={room}"]
+        run = tmp_path / f"room-{room}"
+        train(project, load_config(None, settings), run, device="cpu")
+        shifts = [record["health"]["shift"] for record in read_log(run / "log.jsonl")]
+        assert all((shift > 0) is moves for shift in shifts)
+
+
+def test_the_warnings_are_shown_at_the_start(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = flat_project(tmp_path)
+    flat = [each for each in SHORT if "crop" not in each]
+    config = load_config(None, [*flat, "data.crop=[32,32]"])
+    train(project, config, tmp_path / "run", device="cpu", console=progress_console())
+    assert "warning: 4 of 4 scans leave crops" in "".join(capfd.readouterr())
+
+
+def test_a_run_says_which_settings_of_its_preset_were_dropped(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    small = [*SHORT, "data.labelled=2", "inference.stride=null", "network.name=light-unet"]
+    for name, dropped in (("cps", "consistency_weight, entropy_weight, likely"), ("tracoco", "")):
+        config = load_config("la-8", [f"method.name={name}", *small])
+        lines = "\n".join(Experiment.of(project, config).warnings())
+        assert (f"'{name}' does not share" in lines) is bool(dropped)
+        assert dropped in lines
+
+
+def test_slices_are_sampled_in_2d_alone(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="slice_sampling=uniform is for 2D projects"):
+        Experiment.of(
+            make_project(tmp_path), load_config(None, [*SHORT, "data.slice_sampling=uniform"])
+        )

@@ -4,8 +4,9 @@ import pytest
 import torch
 from samples import make_batch
 
-from tracoco.config import Config, checked
+from tracoco.config import Config, MethodChoice, checked
 from tracoco.methods import method_class
+from tracoco.methods.method import dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.look import CaseFacts
@@ -85,6 +86,45 @@ def test_the_papers_numbers(
     batch = 4 if name.startswith("acdc") else 2
     assert (config.data.labelled_batch, config.data.unlabelled_batch) == (batch, batch)
     assert config.data.strong is name.startswith("acdc")
+
+
+@pytest.mark.parametrize("preset", ["la-8", "brats19-25", "acdc-7"])
+def test_a_presets_noise_ramp_and_weight_hold_for_every_co_training_method(preset: str) -> None:
+    shared = ("noise", "rampup", "rampup_epochs", "unsupervised_weight", "pseudo_labels")
+    expected = [0.2, "cosine", 40, 1.0, "batch"]
+    for name in ("tracoco", "cps", "cac-co"):
+        choice = resolved_choice(load_config(preset, [f"method.name={name}"]).method)
+        assert [choice.settings[key] for key in shared] == expected
+    changed = load_config(preset, ["method.name=cps", "method.noise=0.1"]).method
+    assert resolved_choice(changed).settings["noise"] == 0.1
+
+
+def test_settings_of_the_same_name_but_another_meaning_are_not_taken_over() -> None:
+    # The noise of a mean teacher is normal and on the teacher's crops; CAC has a gamma of its own.
+    teacher = load_config("la-8", ["method.name=mean-teacher"]).method
+    assert resolved_choice(teacher) == resolved_choice(MethodChoice(name="mean-teacher"))
+    assert dropped_settings(teacher)[:2] == ["noise", "unsupervised_weight"]
+    contrast = load_config("la-8", ["method.name=cac-co"]).method
+    assert resolved_choice(contrast).settings["likely"] == 0.75
+    dropped = ["consistency_weight", "entropy_weight", "likely", "unlikely"]
+    assert dropped_settings(contrast) == dropped
+    assert dropped_settings(load_config("la-8").method) == []
+    assert dropped_settings(load_config(None, ["method.name=cps"]).method) == []
+
+
+def test_a_release_keeps_its_own_ramp_under_the_papers_preset() -> None:
+    choice = load_config("la-8", ["method.name=tracoco-as-released"]).method
+    assert resolved_choice(choice).settings["rampup"] == "sigmoid"
+
+
+def test_acdc_translates_and_its_literal_form_is_a_preset_of_its_own() -> None:
+    ours, literal = load_config("acdc-7"), load_config("acdc-literal", ["data.labelled=14"])
+    assert (ours.data.room, literal.data.room) == (0.25, 0.0)
+    assert ours.method.settings["negative_gate"] == "class"
+    assert literal.method.settings["negative_gate"] == "minimum"
+    same = {"data": {"room"}, "method": {"negative_gate"}}
+    assert ours.model_dump(exclude=same) == literal.model_dump(exclude=same)
+    assert load_config("acdc-7-as-released").data.room == 0.0
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ DATA_SETS = {
         {"spacing_mm": (1.875, 1.875, 1.875)},
         watermark=CROPPED,
     ),
+    "la-half": RealData("la-8-narrow", la, {1: "left atrium"}, watermark=CROPPED),
     "acdc": RealData(
         "acdc-cpu",
         acdc,

@@ -6,7 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tracoco.losses.crc import crc_loss, likely_gate, semi_supervised_loss, unlikely_gate
+from tracoco.losses.crc import (
+    NegativeGate,
+    crc_loss,
+    likely_gate,
+    minimum_gate,
+    semi_supervised_loss,
+    unlikely_gate,
+)
 
 
 def one_voxel(*probabilities: float) -> Tensor:
@@ -17,9 +24,17 @@ def one_voxel(*probabilities: float) -> Tensor:
 INSIDE = torch.ones(1, 1, dtype=torch.bool)
 
 
-def crc(own: Tensor, peer: Tensor, likely: float = 0.65, unlikely: float = 0.1) -> Tensor:
+def crc(
+    own: Tensor,
+    peer: Tensor,
+    likely: float = 0.65,
+    unlikely: float = 0.1,
+    negative_gate: NegativeGate = "class",
+) -> Tensor:
     inside = torch.ones(len(own), *own.shape[2:], dtype=torch.bool)
-    return crc_loss(own.log(), peer, inside, likely=likely, unlikely=unlikely)
+    return crc_loss(
+        own.log(), peer, inside, likely=likely, unlikely=unlikely, negative_gate=negative_gate
+    )
 
 
 def test_likely_but_not_certain_teaches_the_class_by_its_confidence() -> None:
@@ -45,11 +60,45 @@ def test_four_classes_unlearn_each_ruled_out_class_by_itself() -> None:
     assert loss.item() == pytest.approx(1.94 * math.log(4 / 3))
 
 
+def test_the_minimum_over_four_classes_decides_for_all_but_the_most_likely() -> None:
+    # Peer (.5, .44, .05, .01) reaches no 0.65. Its least is .01 < .1: classes 1, 2 and 3 are
+    # unlearnt with weight .99, the runner-up of .44 too: 3 * .99 * -log(1 - 1/4).
+    own, peer = one_voxel(0.25, 0.25, 0.25, 0.25), one_voxel(0.5, 0.44, 0.05, 0.01)
+    loss = crc(own, peer, negative_gate="minimum")
+    assert loss.item() == pytest.approx(2.97 * math.log(4 / 3))
+    # With a least of .1 nothing is unlearnt, and .5 teaches nothing.
+    level = one_voxel(0.5, 0.3, 0.1, 0.1)
+    assert crc(own, level, negative_gate="minimum").item() == 0.0
+
+
+def test_for_two_classes_the_minimum_is_the_class_itself() -> None:
+    torch.manual_seed(0)
+    own, peer = (torch.randn(2, 2, 4, 4, dtype=torch.float64).softmax(dim=1) for _ in range(2))
+    by_class, by_minimum = crc(own, peer), crc(own, peer, negative_gate="minimum")
+    assert by_class.item() == by_minimum.item() > 0
+
+
+def test_the_minimum_pushes_every_other_class_down() -> None:
+    logits = torch.zeros(1, 4, 1, dtype=torch.float64, requires_grad=True)
+    peer, inside = one_voxel(0.5, 0.44, 0.05, 0.01), INSIDE
+    settings = {"likely": 0.65, "unlikely": 0.1}
+    (gradient,) = torch.autograd.grad(
+        crc_loss(logits, peer, inside, **settings, negative_gate="minimum"), logits
+    )
+    # Descent lowers classes 1 to 3 alike and raises class 0.
+    most, *others = gradient.flatten().tolist()
+    assert most < 0 < others[0]
+    assert others == pytest.approx([others[0]] * 3)
+
+
 def test_gates_are_at_least_and_below() -> None:
     assert likely_gate(one_voxel(0.35, 0.65), 0.65).item() == pytest.approx(0.65)
     assert likely_gate(one_voxel(0.36, 0.64), 0.65).item() == 0.0
     gate = unlikely_gate(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
     assert gate == pytest.approx([0.0, 0.91, 0.0])
+    gate = minimum_gate(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
+    assert gate == pytest.approx([0.91, 0.91, 0.0])
+    assert not minimum_gate(one_voxel(0.1, 0.1, 0.8), 0.1).any()
 
 
 def test_unlikely_zero_switches_the_negative_part_off() -> None:

@@ -10,6 +10,7 @@ from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
 from tracoco.methods.ps_mt import PSMT
+from tracoco.methods.two_teachers import TwoTeachers
 
 PAST_THE_RAMP = 1000
 
@@ -239,11 +240,23 @@ def test_both_teachers_predict_by_the_mean_of_their_logits_or_the_first_alone() 
     assert alone[0, 0, 0, 0].item() == pytest.approx(0.8808, abs=1e-4)
 
 
-def test_teachers_label_as_at_test_time_and_go_back_to_training() -> None:
+def test_teachers_label_without_dropout_and_go_back_to_training() -> None:
     method = make().train()
     crops = make_batch(2).first.values
     assert torch.equal(method._label(crops), method._label(crops))
     assert all(part.training for part in method.modules())
+
+
+def test_teachers_label_by_the_statistics_of_the_batch() -> None:
+    norms = [nn.BatchNorm2d(2, affine=False) for _ in range(2)]
+    teachers = TwoTeachers(norms).train()
+    values = make_batch(2).first.values
+    # Channel 1 is far below channel 0, but each is normalised by its own mean and deviation.
+    crops = torch.cat([values.flip(0), values - 50], dim=1)
+    *_, both = teachers.label(crops)
+    assert torch.equal(both.argmax(dim=1) == 1, (values > values.flip(0))[:, 0])
+    for norm in norms:
+        assert torch.equal(norm.get_buffer("running_mean"), torch.zeros(2))
 
 
 def test_health_by_hand() -> None:

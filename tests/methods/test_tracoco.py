@@ -108,7 +108,7 @@ def test_cps_is_tracoco_with_cross_entropy_and_without_translation() -> None:
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize("pseudo_labels", ["clean", "training"])
+@pytest.mark.parametrize("pseudo_labels", ["batch", "clean", "training"])
 def test_no_gradient_passes_through_a_pseudo_label(pseudo_labels: str) -> None:
     method = make_method("tracoco", pseudo_labels=pseudo_labels)
     assert isinstance(method, TraCoCo)
@@ -182,7 +182,7 @@ def recorded(**settings: object) -> tuple[TraCoCo, Recorder]:
 
 
 def test_clean_pseudo_labels_see_the_unlabelled_crops_as_they_are_in_evaluation_mode() -> None:
-    method, recorder = recorded(noise=0.2)
+    method, recorder = recorded(noise=0.2, pseudo_labels="clean")
     batch = make_batch()
     method(batch, 5)
     modes = [training for training, _ in recorder.calls]
@@ -192,6 +192,51 @@ def test_clean_pseudo_labels_see_the_unlabelled_crops_as_they_are_in_evaluation_
         if training:
             assert not torch.equal(crops[:2], batch.first.values[: len(crops)][:2])
     assert recorder.training
+
+
+class Normed(nn.Module):
+    """A network whose BatchNorm has running statistics far from those of any crop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+        self.norm = nn.BatchNorm3d(1, affine=False)
+        self.norm.get_buffer("running_mean").fill_(10.0)
+        self.head = threshold()
+
+    def forward(self, crops: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.norm(self.dropout(crops)) + 0.5)
+        return logits
+
+
+@pytest.mark.parametrize("name", ["tracoco", "cps", "cac-co"])
+@pytest.mark.parametrize("form", ["batch", "clean"])
+def test_pseudo_labels_go_by_the_statistics_that_are_asked_for(name: str, form: str) -> None:
+    method = make_method(name, 3, 2, 30, 2, pseudo_labels=form)
+    assert isinstance(method, CoTraining)
+    method.networks[0], method.networks[1] = Normed(), Normed()
+    batch, running = make_batch(), 10.0
+    peers = method._peers(batch, [])
+    crops = batch.first.values
+    # By hand: bright is what lies above the mean of the whole batch, labelled crops included, or
+    # above the running mean, which nothing reaches.
+    bright = crops[2:, 0] > (crops.mean() if form == "batch" else running)
+    assert 0.3 < float(bright.float().mean()) < 0.7 or form == "clean"
+    for peer in peers:
+        assert torch.equal(peer.argmax(dim=1) == 1, bright)
+    for network in method.networks:
+        assert network.get_buffer("norm.running_mean").item() == running
+        assert network.get_buffer("norm.num_batches_tracked").item() == 0
+        assert all(part.training for part in network.modules())
+
+
+def test_batch_statistics_are_the_default_and_change_nothing_without_batchnorm() -> None:
+    outcomes = []
+    for settings in ({}, {"pseudo_labels": "batch"}, {"pseudo_labels": "clean"}):
+        method = make_method("tracoco", 3, 2, 30, 2, **settings)
+        torch.manual_seed(3)
+        outcomes.append({key: term.item() for key, term in method(make_batch(), 20).items()})
+    assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
 def test_training_pseudo_labels_cost_no_pass() -> None:
@@ -252,6 +297,7 @@ def test_health_of_pseudo_labels_by_hand() -> None:
             "agreement": 0.75,
             # |.95 - .7| in 192 pixels and |.95 - .4| in 64.
             "distance": 0.25 * 192 + 0.55 * 64,
+            "shift": 3 / 16,
         }
     )
 
@@ -267,3 +313,12 @@ def test_cutmix_with_one_unlabelled_crop_is_a_clear_error() -> None:
     with pytest.raises(UserError, match="CutMix"):
         make_method("tracoco", 3, 2, 30, 1)
     make_method("tracoco", 3, 2, 30, 1, cutmix=False)(make_batch(unlabelled=1), 5)
+
+
+def test_the_negative_gate_is_a_setting() -> None:
+    terms = {}
+    for gate in ("class", "minimum"):
+        method = make_method("tracoco", 2, 4, negative_gate=gate)
+        torch.manual_seed(1)
+        terms[gate] = method(make_batch(2, 4), PAST_THE_RAMP)["crc"].item()
+    assert terms["class"] < terms["minimum"]

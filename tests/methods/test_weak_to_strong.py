@@ -95,6 +95,27 @@ def test_pseudo_labels_can_all_be_clean(monkeypatch: pytest.MonkeyPatch) -> None
     assert lesson(method, batch).sure.all()
 
 
+def test_pseudo_labels_can_go_by_the_statistics_of_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mix_with(monkeypatch, slice(0, 5))
+    batch = make_batch()
+    batch.first.values[2], batch.first.values[3] = 0.9, 0.1
+    found = {}
+    for form in ("training", "batch", "clean"):
+        method = make(pseudo_labels=form)
+        norm = nn.BatchNorm3d(1, affine=False)
+        norm.get_buffer("running_mean").fill_(10.0)  # everything is dark by this
+        method.network = nn.Sequential(norm, Bright())
+        logits = torch.zeros(4, 2, 16, 16, 16)
+        answers = method.answers(batch, logits)
+        found[form] = answers.given.argmax(dim=1).flatten(1).float().mean(dim=1).tolist()
+        assert torch.equal(norm.get_buffer("running_mean"), torch.tensor([10.0]))
+        assert norm.training
+        assert (answers.own is answers.given) == (form != "training")
+    assert found == {"training": [1, 0], "batch": [1, 0], "clean": [0, 0]}
+
+
 def test_without_cutmix_there_is_no_clean_pass_and_one_crop_is_enough() -> None:
     method = make(cutmix=False, unlabelled_batch=1)
     network = method.network = Bright()

@@ -1,10 +1,14 @@
 """Whether the cases of a project are enough for the settings of a run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tracoco.config import Config
+from tracoco.data.places import start_ranges
 from tracoco.errors import UserError
+from tracoco.geometry import Index
 from tracoco.methods import method_row
+from tracoco.project.plan import FOR_IMPORTED, Plan
 from tracoco.project.splits import Splits
 
 
@@ -27,4 +31,47 @@ def check_cases(config: Config, splits: Splits, source: Path) -> None:
         raise UserError(
             f"{source} has no test cases, which training.select_on=test chooses on; "
             "leave it out, or keep test cases with `tracoco init --test N`"
+        )
+
+
+def check_slices(config: Config, plan: Plan) -> None:
+    """Refuse to sample slices where networks see volumes."""
+    if plan.dimensions == 3 and config.data.slice_sampling == "uniform":
+        raise UserError(
+            "data.slice_sampling=uniform is for 2D projects, and networks see volumes here; "
+            "leave it out"
+        )
+
+
+def room_warning(shapes: Sequence[Index], crop: Index, room: float) -> list[str]:
+    """A line if some scans leave crops no other place along any axis, else nothing.
+
+    Args:
+        shapes: of the stored scans that crops are drawn from.
+        crop: size of a crop in the same axis order.
+        room: `DataConfig.room`.
+    """
+    axes = [axis for axis, size in enumerate(crop) if size > 1]
+    still = 0
+    for shape in shapes:
+        ranges = start_ranges(shape, crop, room)
+        still += all(ranges[axis][0] == ranges[axis][1] for axis in axes)
+    if not still:
+        return []
+    size = " x ".join(str(crop[axis]) for axis in axes)
+    return [
+        f"warning: {still} of {len(shapes)} scans leave crops of {size} voxels no room to "
+        "translate: there both crops of a pair are the same, and translation consistency compares "
+        "two noisy passes of one crop. Make data.crop smaller, or set data.room=0.25 to let crops "
+        "reach beyond the scan"
+    ]
+
+
+def check_plan(plan: Plan, source: Path) -> None:
+    """Refuse what only imported networks are for: trainings expect intensities in [0, 1]."""
+    changed = [name for name in FOR_IMPORTED if name not in plan.as_always]
+    if changed:
+        raise UserError(
+            f"{source} sets {' and '.join(changed)}, which is for imported networks and not for "
+            "training; take it out, and prepare the project again"
         )

@@ -10,11 +10,11 @@ from tracoco.config import SAME_RESULT, Config
 from tracoco.data.batches import BatchSource, Share
 from tracoco.data.crop_pair import CropRule
 from tracoco.evaluation.validation import mean_dice
-from tracoco.experiment.checks import check_cases
+from tracoco.experiment.checks import check_cases, check_plan, check_slices, room_warning
 from tracoco.experiment.starting_weights import StartingWeights
 from tracoco.inference.sliding_window import check_windows
 from tracoco.methods import method_row
-from tracoco.methods.method import Method, resolved_choice
+from tracoco.methods.method import Method, dropped_settings, resolved_choice
 from tracoco.project.batch import within_cases
 from tracoco.project.fewer_labels import with_fewer_labels
 from tracoco.project.folder import Project
@@ -42,6 +42,8 @@ class Experiment:
     """Weights of an earlier run to begin with, in place of drawn ones."""
     watermark: str = ""
     """What must be said of every result on this data, e.g. that scans were cropped by labels."""
+    dropped: tuple[str, ...] = ()
+    """Settings of the preset's method that the chosen method does not share."""
 
     @classmethod
     def of(cls, project: Project, config: Config) -> "Experiment":
@@ -52,17 +54,19 @@ class Experiment:
         sizes = within_cases(plan.batch, *scans)
         config = resolved(config, plan.model_copy(update={"batch": sizes}))
         check_cases(config, splits, project.splits_file)
+        check_plan(plan, project.plan_file)
+        check_slices(config, plan)
         check_windows(run_crop(config, plan), config.inference)  # rather than after the training
         data = config.data
         if not method_row(config.method.name).taught:
             # A method that learns nothing from unlabelled crops need not read them.
             data = data.model_copy(update={"unlabelled_batch": 0})
-        choice = resolved_choice(config.method)
+        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
         store.check(splits, plan)
         config = config.model_copy(update={"data": data, "method": choice})
         hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
         mark = project.load_origin().watermark
-        return cls(config, plan, splits, store, hidden, watermark=mark)
+        return cls(config, plan, splits, store, hidden, watermark=mark, dropped=dropped)
 
     @property
     def crop(self) -> tuple[int, ...]:
@@ -167,6 +171,19 @@ class Experiment:
             f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
             f"{''.join(f'; mind: {caution}' for caution in cautions if caution)}"
         )
+
+    def warnings(self) -> list[str]:
+        """What a person should know before the first step, a line each."""
+        name, lines = self.config.method.name, []
+        if self.dropped:
+            lines.append(
+                f"warning: the preset has settings for another method that '{name}' does not "
+                f"share, and they are dropped: {', '.join(self.dropped)}"
+            )
+        if method_row(name).pairs and self.config.data.overlap != "full":
+            cases = [self.store.case(id_) for id_ in (*self.splits.labelled, *self.unlabelled)]
+            lines += room_warning([case.shape for case in cases], self.crop, self.config.data.room)
+        return lines
 
     def validation(self, team: Team) -> Validate | None:
         """A function that scores a method on the cases that choose `best`, if there are any."""

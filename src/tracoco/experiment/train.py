@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tracoco.config import Config
 from tracoco.data.read_ahead import batches
+from tracoco.errors import UserError
 from tracoco.experiment.experiment import Experiment
 from tracoco.experiment.starting_weights import starting_weights
 from tracoco.project.folder import Project
@@ -80,7 +81,8 @@ def opened_journal(
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.steps
     with shown_progress(title, trainer.step, steps, console) as display:
-        for line in (experiment.announcement(trainer.team), *trainer.arrangement.notes):
+        announced = experiment.announcement(trainer.team), *experiment.warnings()
+        for line in (*announced, *trainer.arrangement.notes):
             display.say(line)
         shares, remedy = experiment.labelled_shares, trainer.method.remedy
         with Journal(trainer.folder, trainer.step, shares, display, remedy=remedy) as journal:
@@ -97,6 +99,11 @@ def open_folder(
 ) -> None:
     """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
     resuming = resume and folder.begun
+    if resuming and folder.facts().get("imported"):
+        raise UserError(
+            f"{folder.root} was imported and not trained, so there is nothing to resume; train "
+            f"into another --out with --init-from {folder.root}"
+        )
     if not resuming:
         folder.check_free(resume=resume)
     team.wait()  # no process may make the folder before all have seen that it is new

@@ -1,6 +1,7 @@
 """Confident regional cross-entropy (CRC): what one network learns from its peer."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +13,18 @@ PeerLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From logits, the peer's probabilities and `inside` to one number."""
 
 
+NegativeGate = Literal["class", "minimum"]
+"""Which classes are unlearnt where there are more than two; see `TraCoCoConfig`."""
+
+
 def crc_loss(
-    logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float, unlikely: float
+    logits: Tensor,
+    peer: Tensor,
+    inside: Tensor,
+    *,
+    likely: float,
+    unlikely: float,
+    negative_gate: NegativeGate = "class",
 ) -> Tensor:
     """Learn what the peer is sure of, unlearn what it rules out, Eq. (7).
 
@@ -23,11 +34,13 @@ def crc_loss(
         inside: false where the crop is padding, [B, ...].
         likely: a voxel teaches its class where the peer's largest probability is at least this.
         unlikely: a class is unlearnt where the peer gives it less than this.
+        negative_gate: ask each class by itself, or the minimum over all classes, Eq. (8).
     """
+    gates = {"class": unlikely_gate, "minimum": minimum_gate}
     peer = peer.detach()
     label = most_likely(peer)
     positive = likely_gate(peer, likely) * F.cross_entropy(logits, label, reduction="none")
-    negative = unlikely_gate(peer, unlikely) * -log_complement(logits)
+    negative = gates[negative_gate](peer, unlikely) * -log_complement(logits)
     return masked_mean(positive + negative.sum(dim=1), inside)
 
 
@@ -47,8 +60,22 @@ def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
     the paper's minimum; for more, asking the minimum alone would also unlearn a plausible
     runner-up. The most likely class is never unlearnt, however many share the probability.
     """
-    others = torch.ones_like(peer).scatter(1, most_likely(peer).unsqueeze(1), 0)
-    return (1 - peer) * (peer < unlikely) * others
+    return (1 - peer) * (peer < unlikely) * _other_classes(peer)
+
+
+def minimum_gate(peer: Tensor, unlikely: float) -> Tensor:
+    """1 - min p for all classes but the most likely one where min p < `unlikely`, else 0.
+
+    Eq. (8), second line, to the letter: one decision for the voxel. For two classes it is
+    `unlikely_gate`.
+    """
+    least = peer.amin(dim=1, keepdim=True)
+    return (1 - least) * (least < unlikely) * _other_classes(peer)
+
+
+def _other_classes(peer: Tensor) -> Tensor:
+    """0 for the most likely class of a voxel and 1 for the others, the 1 - OneHot of Eq. (7)."""
+    return torch.ones_like(peer).scatter(1, most_likely(peer).unsqueeze(1), 0)
 
 
 def semi_supervised_loss(

@@ -44,10 +44,12 @@ class CACCo(CoTraining):
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Also how far the first network's answers in two crops agree."""
+        """Also how far the first network agrees with itself in two crops, and their shift."""
         first = self.contrasts[0]
         assert isinstance(first, ContextContrast)  # noqa: S101 - a module list forgets the type
-        return super().health(batch) | {"crop_agreement": first.figures()["crop_agreement"]}
+        agreement = first.figures()["crop_agreement"]
+        own = {"crop_agreement": agreement, "shift": batch.mean_shift}
+        return super().health(batch) | own
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projectors."""

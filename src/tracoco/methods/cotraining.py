@@ -11,9 +11,10 @@ from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
 from tracoco.losses.weighting import RAMPS
 from tracoco.methods.figures import gate_figures
-from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform_noise
+from tracoco.methods.method import NetworkFactory, RunFacts, uniform_noise
 from tracoco.methods.mixing import check_partners, draw_mix
 from tracoco.methods.peers import Peers
+from tracoco.methods.pseudo_labels import CleanPass, PseudoLabelPass, clean_pass
 from tracoco.networks.statistics import frozen_statistics, mixes_crops
 
 
@@ -76,8 +77,11 @@ class CoTrainingConfig(TwoNetworksConfig):
     cutmix_axes: tuple[NonNegativeInt, ...] | None = None
     """Axes along which a mixed box ends inside the crop; along the others it goes through. All
     axes if not given."""
-    pseudo_labels: Literal["clean", "training"] = "clean"
-    """From a pass of their own, without noise or dropout, or from the training pass for free."""
+    pseudo_labels: PseudoLabelPass = "batch"
+    """The pass that pseudo-labels come from. `batch`: one without noise and dropout, where
+    BatchNorm uses the statistics of the batch, as in the authors' release. `clean`: the same, but
+    BatchNorm uses its running statistics, as at test time. `training`: the noisy training pass, as
+    in Eq. (2), at no cost. The first two differ for networks with BatchNorm alone."""
 
 
 class CoTraining(TwoNetworks):
@@ -102,10 +106,10 @@ class CoTraining(TwoNetworks):
     def needed_crops(self, batch: Batch) -> Tensor:
         """All crops, or those with labels if only these are looked at before they are mixed.
 
-        With clean pseudo-labels and CutMix the others go through the networks twice as it is.
-        BatchNorm takes its statistics from all crops, so that there all are needed.
+        With pseudo-labels from a pass of their own and CutMix the others go through the networks
+        twice as it is. BatchNorm takes its statistics from all crops, so that there all are needed.
         """
-        unseen = self.config.cutmix and self.config.pseudo_labels == "clean"
+        unseen = self.config.cutmix and self.config.pseudo_labels != "training"
         spared = unseen and not mixes_crops(self.networks)
         return batch.first.values[: batch.labelled_count] if spared else batch.first.values
 
@@ -114,7 +118,7 @@ class CoTraining(TwoNetworks):
         unlabelled = slice(batch.labelled_count, None)
         crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
         logits = [own[unlabelled] for own in first]
-        peers = self._peers(crops, logits)
+        peers = self._peers(batch, logits)
         if self.config.cutmix:
             mix = draw_mix(len(crops), inside.shape[1:], self.config.cutmix_axes).to(crops.device)
             with frozen_statistics(self.networks):
@@ -122,10 +126,21 @@ class CoTraining(TwoNetworks):
             peers, inside = [mix(peer) for peer in peers], mix(inside)
         return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), inside, loss)
 
-    def _peers(self, crops: Tensor, logits: list[Tensor]) -> list[Tensor]:
+    def _peers(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The probabilities that each network offers as pseudo-labels, without gradient."""
-        if self.config.pseudo_labels == "clean":
-            with evaluating(self.networks):
-                logits = [network(crops).float() for network in self.networks]
+        if self.config.pseudo_labels != "training":
+            logits = self._clean_logits(batch, self.config.pseudo_labels)
         self._pseudo_labels = [own.detach().softmax(dim=1) for own in logits]
         return self._pseudo_labels
+
+    def _clean_logits(self, batch: Batch, form: CleanPass) -> list[Tensor]:
+        """What each network says of the unlabelled crops as they are.
+
+        Where statistics of the batch count, the labelled crops are part of it, as they are in the
+        training pass.
+        """
+        labelled = batch.labelled_count
+        unseen = 0 if form == "batch" and mixes_crops(self.networks) else labelled
+        crops = batch.first.values[unseen:]
+        with clean_pass(self.networks, form):
+            return [network(crops).float()[labelled - unseen :] for network in self.networks]

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import get_annotations
 from typing import Any, ClassVar
 
 import torch
@@ -89,16 +90,41 @@ class Method(nn.Module, ABC):
 
 def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
     """Check the method's own settings, then build it."""
-    found = method_class(choice.name)
-    settings = checked(found.Config, choice.settings, f"method {choice.name}")
-    return found(settings, build_network, facts)
+    return method_class(choice.name)(_checked_settings(choice), build_network, facts)
 
 
 def resolved_choice(choice: MethodChoice) -> MethodChoice:
     """The same choice with every setting spelt out."""
-    config = method_class(choice.name).Config
-    settings = checked(config, choice.settings, f"method {choice.name}")
-    return MethodChoice(name=choice.name, **settings.model_dump())
+    return MethodChoice(name=choice.name, **_checked_settings(choice).model_dump())
+
+
+def dropped_settings(choice: MethodChoice) -> list[str]:
+    """What a preset says of the method that it names and the chosen one has no use for."""
+    kept = {"name", *_shared_settings(choice)}
+    return [key for key in choice.preset if key not in kept]
+
+
+def _checked_settings(choice: MethodChoice) -> Settings:
+    values = _shared_settings(choice) | choice.settings
+    return checked(method_class(choice.name).Config, values, f"method {choice.name}")
+
+
+def _shared_settings(choice: MethodChoice) -> dict[str, Any]:
+    """Those of a preset for another method that both methods have from one and the same class."""
+    if not choice.preset:
+        return {}
+    own = method_class(choice.name).Config
+    other = method_class(choice.preset["name"]).Config
+    return {
+        key: value
+        for key, value in choice.preset.items()
+        if key in own.model_fields and _owner(own, key) is _owner(other, key)
+    }
+
+
+def _owner(config: type[Settings], key: str) -> type | None:
+    """The class that a setting is declared in, or declared anew."""
+    return next((part for part in config.__mro__ if key in get_annotations(part)), None)
 
 
 def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:

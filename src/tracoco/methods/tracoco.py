@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
-from tracoco.losses.crc import PeerLoss, crc_loss
+from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss
 from tracoco.losses.translation import Overlap, translation_terms
 from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
 from tracoco.methods.method import NetworkFactory, RunFacts
@@ -26,6 +26,10 @@ class TraCoCoConfig(CoTrainingConfig):
     """gamma, Eq. (8); of `crc` alone."""
     unlikely: float = Field(default=0.1, ge=0, le=1)
     """beta, Eq. (8); of `crc` alone."""
+    negative_gate: NegativeGate = "class"
+    """With more than two classes, what decides that a class is unlearnt; of `crc` alone. `class`:
+    its own probability is below beta. `minimum`: the least probability of all classes is below
+    beta, and then all but the most likely class are unlearnt, which is Eq. (8) to the letter."""
     translation: bool = True
     """Translation consistency, Eq. (3); without it the second crops are not looked at."""
     consistency_weight: float = Field(default=1.0, ge=0)
@@ -48,7 +52,12 @@ class TraCoCo(CoTraining):
     ) -> None:
         super().__init__(config, build_network, facts)
         losses: dict[str, PeerLoss] = {
-            "crc": partial(crc_loss, likely=config.likely, unlikely=config.unlikely),
+            "crc": partial(
+                crc_loss,
+                likely=config.likely,
+                unlikely=config.unlikely,
+                negative_gate=config.negative_gate,
+            ),
             "ce": ce_loss,
             "kl": kl_loss,
             "mse": mse_loss,
@@ -68,9 +77,10 @@ class TraCoCo(CoTraining):
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Also how many pseudo-labels pass the gates of Eq. (8)."""
+        """Also how many pseudo-labels pass the gates of Eq. (8), and how far crops are shifted."""
         gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
-        return super().health(batch) | gates
+        shift = {"shift": batch.mean_shift} if self.config.translation else {}
+        return super().health(batch) | gates | shift
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):

@@ -8,14 +8,16 @@ from torch import Tensor
 
 from tracoco.methods.feature_noise import worst_noise
 from tracoco.methods.mean_of_networks import MeanOfNetworks
-from tracoco.methods.method import evaluating
+from tracoco.methods.pseudo_labels import clean_pass
 
 if TYPE_CHECKING:
     from tracoco.networks.network import Network
 
 
 class TwoTeachers(MeanOfNetworks):
-    """They are asked as at test time, and no gradient reaches them.
+    """They are asked without dropout, and no gradient reaches them.
+
+    BatchNorm uses the statistics of the batch, since running ones lag behind the weights.
 
     PS-MT's release asks them with dropout. Its noise on features is nearly nothing, since a
     gradient is divided by a much larger constant; here it has the length that it is said to have.
@@ -23,14 +25,14 @@ class TwoTeachers(MeanOfNetworks):
 
     def label(self, crops: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Class probabilities of each teacher, and those of both together."""
-        with evaluating(self):
+        with clean_pass(self, "batch"):
             first, second = (network(crops).float() for network in self.networks)
         both = (first + second) / 2
         return first.softmax(dim=1), second.softmax(dim=1), both.softmax(dim=1)
 
     def worst_noise(self, features: Sequence[Tensor], inside: Tensor) -> Tensor:
         """The noise of length one, on a student's coarsest map, that misleads them most."""
-        with evaluating(self):
+        with clean_pass(self, "batch"):
             return worst_noise(self.decode, features, inside)
 
     def decode(self, features: list[Tensor]) -> Tensor:

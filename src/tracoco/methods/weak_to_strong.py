@@ -1,7 +1,6 @@
 """Pseudo-labels of a crop as it is teach the same network about a strong view of it."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,9 +10,10 @@ from tracoco.data.batches import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.figures import answer_shares
-from tracoco.methods.method import RunFacts, evaluating
+from tracoco.methods.method import RunFacts
 from tracoco.methods.mixing import check_partners, draw_small_mix
 from tracoco.methods.one_network import OneNetwork
+from tracoco.methods.pseudo_labels import PseudoLabelPass, clean_pass
 from tracoco.methods.strong_view import strong_view
 
 
@@ -24,9 +24,11 @@ class WeakToStrongConfig(Settings):
     """A voxel counts where its largest probability is at least this; from FixMatch."""
     cutmix: bool = True
     """Put a box of another crop's strong view into every other one, as UniMatch's release does."""
-    pseudo_labels: Literal["training", "clean"] = "training"
-    """From the training pass, with dropout, or from a pass of their own without it. UniMatch's
-    release takes the former, but for what one crop gives to another, which is always clean."""
+    pseudo_labels: PseudoLabelPass = "training"
+    """The pass that pseudo-labels come from: `training`, with dropout, as in UniMatch's release;
+    `batch`, one of their own without dropout, where BatchNorm uses the statistics of the batch;
+    `clean`, the same with its running statistics. What one crop gives to another always comes from
+    a pass of its own: `batch`, unless `clean` is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,11 @@ class WeakToStrong(OneNetwork):
         unlabelled = slice(batch.labelled_count, None)
         crops = batch.first.values[unlabelled]
         own = given = logits[unlabelled].detach().softmax(dim=1)
-        if self.config.cutmix or self.config.pseudo_labels == "clean":
-            with evaluating(self.network):
+        form = self.config.pseudo_labels
+        if self.config.cutmix or form != "training":
+            with clean_pass(self.network, "clean" if form == "clean" else "batch"):
                 given = self.network(crops).float().softmax(dim=1)
-        if self.config.pseudo_labels == "clean":
+        if form != "training":
             own = given
         self._pseudo_labels = own
         return Answers(crops, batch.first.inside[unlabelled], own, given)

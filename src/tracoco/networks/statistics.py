@@ -7,9 +7,14 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 
+def norms_by_batch(module: nn.Module) -> list[_BatchNorm]:
+    """The layers that normalise by statistics of the whole batch while they are trained."""
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
+
+
 def mixes_crops(module: nn.Module) -> bool:
     """Whether what is made of a crop depends on the others of its batch, as BatchNorm has it."""
-    return any(isinstance(part, _BatchNorm) for part in module.modules())
+    return bool(norms_by_batch(module))
 
 
 @contextmanager
@@ -18,7 +23,7 @@ def frozen_statistics(module: nn.Module) -> Iterator[None]:
 
     Noisy and mixed crops have other statistics than the clean scans of test time.
     """
-    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    norms = norms_by_batch(module)
     tracked = [norm.track_running_stats for norm in norms]
     for norm in norms:
         norm.track_running_stats = False

@@ -6,17 +6,24 @@ from typing import Any
 
 import yaml
 
-from tracoco.config import Config, parse_config
+from tracoco.config import PRESET, Config, parse_config
 from tracoco.errors import UserError, did_you_mean
 
 Values = dict[str, Any]
 
 
 def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
-    """Defaults, then the preset, then each `KEY=VALUE` of `overrides`."""
-    values = read_preset(preset) if preset else {}
+    """Defaults, then the preset, then each `KEY=VALUE` of `overrides`.
+
+    Where they choose another method than the preset, what the preset says of its own is kept
+    beside the new one's settings: those that both have in common hold for the new one too.
+    """
+    stated = read_preset(preset) if preset else {}
+    values = stated
     for override in overrides:
         values = merged(values, _parse_override(override))
+    if _names_another(stated.get("method"), values.get("method")):
+        values = merged(values, {"method": {PRESET: stated["method"]}})
     return parse_config(values, preset or "settings")
 
 

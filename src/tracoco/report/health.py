@@ -26,6 +26,8 @@ ABOUT = {
     "ambiguous": "voxels that the student is unsure of, which alone are compared with the teacher",
     "trust": "mean weight of the teacher's answers: the larger, the surer it is",
     "largest_component": "foreground that lies in the largest part of its class, which alone stays",
+    "shift": "between the two crops of a pair, mean over the axes, as a share of the crop; "
+    "nothing is translated where it is 0",
     "patches": "patches that hold enough of their class to be compared",
 }
 VOXELS = ("distance",)
