@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint mutants bench real real-page clean
+.PHONY: demo test test-slow lint mutants gpu-check bench real real-page clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -28,6 +28,10 @@ lint: .venv/installed
 mutants: .venv/installed
 	$(BIN)/python scripts/mutants.py
 
+# For a machine with a GPU: a few minutes, and a table in gpu-check.txt to send back.
+gpu-check: .venv/installed
+	$(BIN)/python scripts/gpu_check.py
+
 # Everything is timed, so nothing else should run on the machine meanwhile.
 bench: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
@@ -37,8 +41,10 @@ bench: .venv/installed
 # DATA: the folder of public scans; OUT: a folder for the projects. Takes hours; goes on if killed.
 real: .venv/installed
 	$(BIN)/python -m benchmarks.real.projects $(DATA) $(OUT)
-	for grid in hippocampus la la-room la-weights acdc brats19 btcv-pancreas hippocampus-defaults hippocampus-methods; do \
+	for grid in hippocampus la la-room la-weights acdc brats19 btcv-pancreas hippocampus-defaults hippocampus-methods \
+	    la-half-vnet acdc-unet; do \
 	  data=$${grid%-methods}; data=$${data%-defaults}; data=$${data%-room}; data=$${data%-weights}; \
+	  data=$${data%-vnet}; data=$${data%-unet}; \
 	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$data=$(OUT)/$$data \
 	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
 	done

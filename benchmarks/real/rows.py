@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
-from benchmarks.real import surroundings, unlabelled, windows
+from benchmarks.real import pseudo_labels, surroundings, unlabelled, windows
 from benchmarks.real.measured import read_measured
+from benchmarks.real.pseudo_labels import PseudoLabels
 from benchmarks.real.surroundings import Surroundings
 from benchmarks.real.unlabelled import Unlabelled
 from benchmarks.real.windows import Windows
@@ -51,6 +52,8 @@ class GridResults:
     windows: tuple[Windows, ...]
     """The same, for each overlap."""
     unlabelled: tuple[Unlabelled, ...]
+    pseudo_labels: tuple[PseudoLabels, ...]
+    """The same, for each checkpoint and pass."""
 
     @property
     def tuning(self) -> bool:
@@ -108,6 +111,7 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
         read_measured(path, surroundings.KIND, Surroundings, measurable),
         read_measured(path, windows.KIND, Windows, measurable),
         read_measured(path, unlabelled.KIND, Unlabelled, measurable),
+        read_measured(path, pseudo_labels.KIND, PseudoLabels, measurable),
     )
 
 

@@ -17,6 +17,7 @@ from tracoco.scans.reader import read_grid, read_image, read_label
 
 COUNTS = {
     "la": (64, 16),
+    "la-half": (64, 16),
     "acdc": (140, 20),
     "brats19": (40, 10),
     "btcv-pancreas": (16, 4),
@@ -24,7 +25,7 @@ COUNTS = {
     "hippocampus-tuning": (160, 20),
 }
 """Labelled and test cases of the real data."""
-WRITTEN = ("la", "brats19")
+WRITTEN = ("la", "la-half", "brats19")
 """Scans that are written anew, which takes a while."""
 
 
