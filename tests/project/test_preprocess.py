@@ -53,6 +53,15 @@ def test_a_window_is_the_same_for_every_scan() -> None:
     assert [channel.max() for channel in grid] == [0, 0.25]
 
 
+def test_a_plan_that_does_not_rescale_keeps_the_values_of_the_file() -> None:
+    plan = isotropic().model_copy(update={"rescale": False, "crop_to_content": False})
+    image = np.random.default_rng(0).normal(0, 40, (1, 4, 5, 6)).astype(np.float32)
+    found = to_network_grid(image, (1, 1, 1), plan)
+    assert np.array_equal(found, image)
+    found += 1
+    assert not np.array_equal(found, image)  # the caller's image is not changed with it
+
+
 def test_a_constant_image_becomes_zeros() -> None:
     assert not normalise(np.full(9, 42, dtype=np.float32), isotropic()).any()
 

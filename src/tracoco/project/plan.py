@@ -13,6 +13,8 @@ from tracoco.scans.scan import Shape, Spacing
 
 NOT_STORED = {"crop", "strides", "batch", "class_names"}
 """Settings that change nothing in the store."""
+FOR_IMPORTED = ("rescale", "resize_slices")
+"""Settings that only plans of imported runs change."""
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Side = PositiveFloat | None
@@ -66,6 +68,16 @@ class Plan(Settings):
         description="Whether the margin of a scan in which nothing changes is left out, e.g. the "
         "black around a brain. Results cover the whole scan, with background there.",
     )
+    rescale: bool = Field(
+        default=True,
+        description="Whether intensities are brought to [0, 1]. false leaves them as the files "
+        "have them, for imported networks that were trained on files normalised beforehand.",
+    )
+    resize_slices: bool = Field(
+        default=False,
+        description="2D: whether each slice is resized to the crop by its nearest voxels, and its "
+        "labels back, for imported networks that were trained so.",
+    )
 
     @property
     def classes(self) -> int:
@@ -92,8 +104,16 @@ class Plan(Settings):
     def hash(self) -> str:
         """Changes with every setting that changes what is stored."""
         # A plan from before there was this setting has the hash that it had.
-        left_out = NOT_STORED if self.crop_to_content else NOT_STORED | {"crop_to_content"}
+        left_out = NOT_STORED | self.as_always
+        if not self.crop_to_content:
+            left_out |= {"crop_to_content"}
         return digest(self.model_dump(mode="json", exclude=left_out))
+
+    @property
+    def as_always(self) -> set[str]:
+        """Settings for imported runs that change nothing here: older plans do not have them."""
+        fields = type(self).model_fields
+        return {name for name in FOR_IMPORTED if getattr(self, name) == fields[name].default}
 
     @field_validator("label_values")
     @classmethod

@@ -68,10 +68,12 @@ def normalise(
     """Clip at the window of this channel, or at percentiles of the scan, and scale to [0, 1].
 
     With a box only that part comes back; its values are those that it has in the whole scan. A
-    constant image becomes zeros.
+    constant image becomes zeros. A plan that does not rescale keeps the values of the file.
     """
-    low, high = plan.window[number] or _percentiles(channel, plan)
     kept = channel[box.slices] if box else channel
+    if not plan.rescale:
+        return kept.copy()
+    low, high = plan.window[number] or _percentiles(channel, plan)
     if high <= low:
         return np.zeros_like(kept)
     scaled: NDArray[np.float32] = kept - np.float32(low)
