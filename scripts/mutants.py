@@ -1,10 +1,11 @@
-"""Break each loss on purpose and see that the tests notice: `make mutants`."""
+"""Break the losses, and what feeds them, on purpose and see that the tests notice: `make mutants`."""
 
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,16 @@ class Mutant:
     file: str
     old: str
     new: str
+    tests: tuple[str, ...] = ("tests/losses", "tests/methods", "tests/test_every_method.py")
+    """Those that should notice."""
 
 
 CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
 WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/mixing.py", "methods/tracoco.py"
 COTRAINING, RELEASED = "methods/cotraining.py", "losses/as_released.py"
-CONSISTENCY = "losses/consistency.py"
+CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/pseudo_labels.py"
+BATCHES, GEOMETRY, TRAINER = "data/batches.py", "geometry.py", "training/trainer.py"
+DATA, TRAINING = ("tests/data",), ("tests/training/test_trainer.py",)
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
@@ -32,7 +37,10 @@ MUTANTS = [
     Mutant("CRC: threshold excluded", CRC, "confidence >= likely", "confidence > likely"),
     Mutant("CRC: gate of unlikely classes off", CRC, "(peer < unlikely)", "(peer < 2)"),
     Mutant("CRC: release's negative weight", CRC, "(1 - peer) * (peer <", "peer * (peer <"),
-    Mutant("CRC: the most likely class is unlearnt", CRC, "(peer < unlikely) * others", "(peer < unlikely)"),
+    Mutant("CRC: the most likely class is unlearnt", CRC, "(peer < unlikely) * _other_classes(peer)", "(peer < unlikely)"),
+    Mutant("CRC: gate of the minimum off", CRC, "(least < unlikely)", "(least < 2)"),
+    Mutant("CRC: the minimum itself as weight", CRC, "(1 - least) * (least", "least * (least"),
+    Mutant("CRC: the setting of the gate ignored", CRC, "gates[negative_gate]", "gates['class']"),
     Mutant("CRC: negative part's sign", CRC, "* -log_complement", "* log_complement"),
     Mutant("label along the wrong axis", WEIGHTING, "scores.max(dim=1).indices", "scores.max(dim=-1).indices"),
     Mutant("CRC: learns from itself", CRC, "reversed(peers)", "iter(peers)"),
@@ -65,7 +73,11 @@ MUTANTS = [
     Mutant("CutMix: crops not mixed", COTRAINING, "self.logits(mix(crops))", "self.logits(crops)"),
     Mutant("TraCoCo: lambda not applied to CRC", TRACOCO, "semi_supervised: weight * ", "semi_supervised: "),
     Mutant("TraCoCo: lambda not applied to KL", TRACOCO, "weight * self.config.consistency", "self.config.consistency"),
-    Mutant("TraCoCo: pseudo-labels in training mode", COTRAINING, "with evaluating(self.networks):", "with __import__('torch').no_grad():"),
+    Mutant("pseudo-labels: dropout stays on", PSEUDO_LABELS, "with evaluating(module), ", "with __import__('torch').no_grad(), "),
+    Mutant("pseudo-labels: by running statistics", PSEUDO_LABELS, "norm.train()", "norm.eval()"),
+    Mutant("pseudo-labels: always by the batch", PSEUDO_LABELS, 'if form == "batch":', "if True:"),
+    Mutant("pseudo-labels: move the running statistics", PSEUDO_LABELS, ", frozen_statistics(module):", ":"),
+    Mutant("pseudo-labels: labelled crops not in the batch", COTRAINING, "unseen = 0 if", "unseen = labelled if"),
     Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
     Mutant("TraCoCo: second network not supervised", "methods/peers.py", "for logits in first]", "for logits in first[:1]]"),
     Mutant("MSE: peer not detached", CONSISTENCY, "softmax(dim=1) - peer.detach()", "softmax(dim=1) - peer"),
@@ -76,6 +88,13 @@ MUTANTS = [
     Mutant("as released: paper's negative weight", RELEASED, "least * terms", "(1 - least) * terms"),
     Mutant("as released: bits inverted as meant", RELEASED, "~one_hot * ", "(one_hot - 1) * "),
     Mutant("as released: mean over all voxels", RELEASED, "inside & (confidence >= likely)", "inside"),
+    Mutant("batch: a mask that cannot be pinned", BATCHES, "torch.ones(shape, dtype=torch.bool)", "torch.ones((), dtype=torch.bool).expand(shape)", DATA),
+    Mutant("batch: slices of one case alone", BATCHES, "for id_ in ids for", "for id_ in ids[:1] for", DATA),
+    Mutant("room: on one side alone", GEOMETRY, "low - missing // 2", "low", DATA),
+    Mutant("fp16: an overflow ends the run", TRAINER, " and not self.scaler.is_enabled()", "", TRAINING),
+    Mutant("fp16: statistics of an overflow stay", TRAINER, "buffer.copy_(before)", "buffer.copy_(buffer)", TRAINING),
+    Mutant("fp16: overflows are never too many", TRAINER, "self.skipped += 1", "self.skipped = 1", TRAINING),
+    Mutant("preset: another method's settings taken over", "methods/method.py", " and _owner(own, key) is _owner(other, key)", "", ("tests/test_presets.py",)),
 ]  # fmt: skip
 
 
@@ -89,12 +108,11 @@ def is_caught(mutant: Mutant) -> bool:
         if mutant.old not in text:
             sys.exit(f"{mutant.fault}: {mutant.file} has no {mutant.old!r} any more; mend the list")
         path.write_text(text.replace(mutant.old, mutant.new, 1), encoding="utf-8")
-        return not tests_pass(source)
+        return not tests_pass(source, mutant.tests)
 
 
-def tests_pass(source: Path) -> bool:
-    """Whether the tests of losses and methods pass on the package in `source`."""
-    tests = ["tests/losses", "tests/methods", "tests/test_every_method.py"]
+def tests_pass(source: Path, tests: Iterable[str]) -> bool:
+    """Whether these tests pass on the package in `source`."""
     command = [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", "-p", "no:cacheprovider"]
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(
@@ -107,7 +125,7 @@ def tests_pass(source: Path) -> bool:
 
 def main() -> None:
     """Try every mutant; fail if one survives."""
-    if not tests_pass(ROOT / "src"):
+    if not tests_pass(ROOT / "src", dict.fromkeys(test for m in MUTANTS for test in m.tests)):
         sys.exit("the tests fail without any fault; mend them first")
     survivors = []
     for number, mutant in enumerate(MUTANTS, start=1):

@@ -67,7 +67,8 @@ def test_one_method_is_told_with_formulas_readings_and_settings(tracoco: Any) ->
     shared = out.index("  rampup_steps = not given\n    Steps until the weight")
     assert own < shared
     assert "Not written" not in out
-    assert "  - The multi-scale variant" in tracoco("mc-net-plus")[1]
+    assert "Not written" in (told := tracoco("ac-mt")[1])
+    assert "  - The two variants that look for errors" in told
 
 
 def test_as_json_one_method_is_one_row_with_its_details(tracoco: Any) -> None:

@@ -1,14 +1,20 @@
 import math
+from functools import partial
 
 import pytest
 import torch
+from resuming import after_steps, differing
 from samples import make_batch, make_method
 from told import Told
-from torch import nn
+from torch import Tensor, nn
 
+from tracoco.config import MethodChoice
 from tracoco.errors import UserError
+from tracoco.inference.fast_network import ready_to_predict
 from tracoco.methods.decoders import MeanOfDecoders
 from tracoco.methods.mc_net import MCNet, MCNetPlus
+from tracoco.methods.method import RunFacts, build_method
+from tracoco.networks.network import build_network
 
 PAST_THE_RAMP = 1000
 UNSURE = 0.146654
@@ -117,3 +123,170 @@ def test_health_compares_the_first_two_decoders_on_unlabelled_crops() -> None:
     assert method.health(batch) == pytest.approx(
         {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}
     )
+
+
+class ToldAtScales(Told):
+    """Stands for decoders at two scales: coarse probabilities first, then fine ones."""
+
+    def __init__(self, coarse: list[tuple[float, ...]], fine: list[tuple[float, ...]]) -> None:
+        super().__init__(*coarse, *fine)
+        self.count = len(fine)
+
+    def at_scales(self, crops: Tensor) -> list[list[Tensor]]:
+        answers = self(crops)
+        return [answers[: self.count], answers[self.count :]]
+
+
+def told_at_scales(coarse: list[tuple[float, ...]], fine: list[tuple[float, ...]]) -> MCNet:
+    method = make("mc-net-plus", scales=2)
+    method.decoders = ToldAtScales(coarse, fine)  # type: ignore[assignment]  # a stand-in
+    return method
+
+
+SURE, UNDECIDED = (0.9999, 0.0001), (0.6, 0.4)
+
+
+def test_at_several_scales_the_consistency_is_their_mean_by_hand() -> None:
+    # Six ordered pairs of decoders at each scale; sure decoders that agree have no distance.
+    mixed = told_at_scales([UNDECIDED] * 3, [SURE] * 3)
+    assert mixed(make_batch(), 12)["consistency"].item() == pytest.approx(
+        2 * (6 * UNSURE + 0) / 2, rel=1e-4
+    )
+    both = told_at_scales([UNDECIDED] * 3, [UNDECIDED] * 3)
+    assert both(make_batch(), 12)["consistency"].item() == pytest.approx(2 * 6 * UNSURE, rel=1e-4)
+
+
+def test_scales_are_not_compared_with_each_other() -> None:
+    method = told_at_scales([SURE] * 3, [SURE[::-1]] * 3)
+    assert method(make_batch(), 12)["consistency"].item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_at_several_scales_the_supervised_loss_is_their_mean() -> None:
+    batch = make_batch()
+    coarse, fine = (
+        told(*[each] * 3)(batch, 0)["supervised"].item() for each in (UNDECIDED, (0.2, 0.8))
+    )
+    method = told_at_scales([UNDECIDED] * 3, [(0.2, 0.8)] * 3)
+    assert coarse != pytest.approx(fine)
+    assert method(batch, 0)["supervised"].item() == pytest.approx((coarse + fine) / 2)
+
+
+def test_health_is_of_the_finest_scale() -> None:
+    method = told_at_scales([(0.9, 0.1)] * 3, [(0.25, 0.75)] * 3)
+    batch = make_batch()
+    method(batch, 0)
+    assert method.health(batch)["share/1"] == 1.0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_every_scale_answers_at_the_size_of_the_crops_and_its_heads_learn(
+    dimensions: int, classes: int
+) -> None:
+    method = make_method("mc-net-plus", dimensions, classes, 30, 2, scales="all")
+    assert isinstance(method, MCNetPlus)
+    batch = make_batch(dimensions, classes)
+    scales = method.decoders.at_scales(batch.first.values)
+    shape = (4, classes, *[16] * dimensions)
+    assert [[tuple(each.shape) for each in logits] for logits in scales] == [[shape] * 3] * 3
+    terms = method(batch, PAST_THE_RAMP)
+    for name in ("supervised", "consistency"):
+        method.zero_grad()
+        terms[name].backward(retain_graph=True)
+        for parameter_name, parameter in method.named_parameters():
+            assert parameter.grad is not None, f"{name}: {parameter_name} is not connected"
+        heads = coarse_heads(method)
+        assert len(heads) == 3 * 2
+        for head in heads:
+            assert head.weight.grad is not None
+            assert head.weight.grad.abs().sum() > 0, name
+
+
+def coarse_heads(method: MCNet) -> list[nn.Conv2d | nn.Conv3d]:
+    """Those of the first decoder, then those of the second and of the third."""
+    parts = method.decoders.coarse_heads.modules()
+    return [part for part in parts if isinstance(part, nn.Conv2d | nn.Conv3d)]
+
+
+def test_unlabelled_crops_teach_the_heads_of_all_scales() -> None:
+    method, batch = make("mc-net-plus", 2, scales="all"), make_batch(2)
+    batch.first.inside[: batch.labelled_count] = False
+    torch.stack(list(method(batch, PAST_THE_RAMP).values())).sum().backward()
+    for head in coarse_heads(method):
+        assert head.weight.grad is not None
+        assert head.weight.grad.abs().sum() > 0
+
+
+def test_two_scales_are_the_two_finest_levels() -> None:
+    method = make("mc-net-plus", scales=2)
+    widths = method.decoders.first.decoder_channels
+    assert len(widths) == 3
+    assert [head.in_channels for head in coarse_heads(method)] == [widths[1]] * 3
+
+
+def test_the_finest_scale_is_what_one_scale_is() -> None:
+    one, several = make("mc-net-plus"), make("mc-net-plus", scales="all")
+    crops = torch.rand(1, 1, 16, 16, 16)
+    with torch.no_grad():
+        expected = one.eval().decoders(crops)
+        found = several.eval().decoders.at_scales(crops)[-1]
+    torch.testing.assert_close(found, expected)
+    left = set(several.state_dict()) - set(one.state_dict())
+    assert left
+    assert all(name.startswith("decoders.coarse_heads.") for name in left)
+
+
+def test_one_scale_has_no_further_weights() -> None:
+    names = make("mc-net-plus").state_dict()
+    assert not [name for name in names if "coarse" in name]
+    assert list(names) == list(make("mc-net-plus", scales=1).state_dict())
+
+
+@pytest.mark.parametrize("predict_with", ["first", "mean"])
+def test_only_the_finest_scale_predicts(predict_with: str) -> None:
+    method = make("mc-net-plus", scales="all", predict_with=predict_with).eval()
+    crops = torch.rand(1, 1, 16, 16, 16)
+    with torch.no_grad():
+        finest = [logits.softmax(dim=1) for logits in method.decoders.at_scales(crops)[-1]]
+        expected = finest[0] if predict_with == "first" else torch.stack(finest).mean(dim=0)
+        for weight in method.decoders.coarse_heads.parameters():
+            weight.fill_(float("nan"))
+        torch.testing.assert_close(method.predict(crops), expected)
+        torch.testing.assert_close(method.predict_members(crops)[0], expected)
+    with ready_to_predict(method) as ready:
+        torch.testing.assert_close(ready.predict(crops), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_checkpoint_with_several_scales_is_complete() -> None:
+    build = partial(make_method, "mc-net-plus", 2, classes=3, scales="all")
+    whole, resumed = (
+        after_steps(build, (0, 3, 12, 20), saved_at, classes=3).state_dict()
+        for saved_at in (None, 12)
+    )
+    assert differing(whole, resumed) == []
+    assert any("coarse_heads" in name for name in whole)
+
+
+def test_the_optimizer_owns_the_heads() -> None:
+    method = make("mc-net-plus", scales="all")
+    owned = {id(weight) for group in method.parameter_groups() for weight in group["params"]}
+    assert owned == {id(weight) for weight in method.parameters()}
+
+
+def test_more_scales_than_levels_are_refused() -> None:
+    with pytest.raises(UserError, match=r"3 levels; set method\.scales to at most 3"):
+        make("mc-net-plus", scales=4)
+    for wrong in (0, "some"):
+        with pytest.raises(UserError, match="scales"):
+            make("mc-net-plus", scales=wrong)
+    with pytest.raises(UserError, match="'scales' is not a setting"):
+        make(scales=2)
+
+
+def test_the_papers_network_has_four_scales() -> None:
+    network = partial(build_network, "vnet", channels=1, classes=2, dimensions=3, filters=2)
+    choice = MethodChoice.model_validate({"name": "mc-net-plus", "scales": "all"})
+    method = build_method(choice, network, RunFacts(2, 1, 3, 30, 1, 2))
+    assert isinstance(method, MCNetPlus)
+    with torch.no_grad():
+        assert len(method.decoders.at_scales(torch.rand(1, 1, 32, 16, 16))) == 4

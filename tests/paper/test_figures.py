@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tracoco.benchmark.result import RunResult
 from tracoco.errors import UserError
-from tracoco.paper.contents import FIGURES, answer
+from tracoco.paper.contents import answer
 from tracoco.paper.figure import Drawn, figure_answer
 from tracoco.paper.figures import labels as figures_labels
 from tracoco.paper.figures import thresholds as figures_thresholds
@@ -130,12 +130,6 @@ def test_what_cannot_be_written_is_told_before_any_training(
     for wrong in (two, PaperRequest({})):
         with pytest.raises(UserError, match="tracoco paper x --project"):
             figure_answer("x", "X", never, wrong, None)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_needs_a_project(name: str) -> None:
-    with pytest.raises(UserError, match="one project"):
-        answer(name, PaperRequest({}))
 
 
 def test_counts_double_and_end_with_all() -> None:

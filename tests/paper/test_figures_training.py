@@ -1,7 +1,7 @@
 """Figures of the trainings themselves: seconds a step, and how far two networks part."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
+from tracoco.methods import METHODS
 from tracoco.paper.figures import time as figures_time
 from tracoco.paper.figures.divergence import Stage, divergence, over_runs, stages
+from tracoco.paper.figures.settings import FigureRun
 from tracoco.paper.figures.time import half_interquartile, step_seconds, training_time
 from tracoco.paper.request import PaperRequest
 from tracoco.project.folder import Project
@@ -44,7 +46,34 @@ def test_a_step_takes_the_median_of_the_warm_steps(
     assert rows["tracoco"]["times_cac"] == pytest.approx(seconds["tracoco"] / seconds["cac"])
     assert rows["tracoco"]["published_times_cac"] == 0.5
     assert rows["cac"]["published_times_cac"] is None
-    assert any("on cpu with" in note and "crops of 16x16x8" in note for note in found.notes)
+    said = "batches of 4 labelled and 4 unlabelled crops of 16x16x8 voxels; the paper's batch is 8"
+    assert any(note.startswith("on cpu with") and said in note for note in found.notes)
+
+
+def test_every_method_is_timed_at_the_published_batch(
+    small: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: dict[str, tuple[int, int]] = {}
+
+    def asked(request: PaperRequest, _: str, runs: Sequence[FigureRun]) -> Iterator[None]:
+        for run in runs:
+            config = request.spec(run.preset, run.changes).config(0)
+            batches[config.method.name] = config.data.batch
+        raise UserError("asked")
+        yield
+
+    monkeypatch.setattr(figures_time, "trained_runs", asked)
+    for data in ("brats19", "la"):  # the published batch, whatever is drawn
+        with pytest.raises(UserError, match="asked"):
+            training_time(PaperRequest({data: small.root}), data)
+        assert set(batches) == set(METHODS)
+        assert set(batches.values()) == {(4, 4)}
+        batches.clear()
+    # What a user sets still holds.
+    changed = PaperRequest({"brats19": small.root}, changes=("data.labelled_batch=2",))
+    with pytest.raises(UserError, match="asked"):
+        training_time(changed, "brats19")
+    assert set(batches.values()) == {(2, 4)}
 
 
 def test_spread_is_half_of_what_the_middle_half_takes() -> None:

@@ -16,10 +16,10 @@ from tracoco.cli import main
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
 from tracoco.paper.case_lists import case_list
-from tracoco.paper.contents import answer, contents_table
-from tracoco.paper.fill import FilledRow, fill
+from tracoco.paper.contents import Shown, answer, contents_table
+from tracoco.paper.fill import fill
 from tracoco.paper.request import PaperRequest, is_the_papers, parse_projects
-from tracoco.paper.rows import SETTINGS, TABLES, PaperRow, table_rows
+from tracoco.paper.rows import MULTISCALE, SETTINGS, TABLES, PaperRow, table_rows
 from tracoco.paper.show import filled_json, filled_tables
 from tracoco.project.folder import Project
 from tracoco.project.splits import Splits
@@ -53,9 +53,8 @@ def test_the_paper_has_ten_tables_of_results_and_every_row_has_one_preset() -> N
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.key}-{row.published.labelled}")
 def test_the_settings_of_every_row_are_sound(row: PaperRow) -> None:
-    if row.missing:
-        assert row.published.method not in METHODS or row.published.multiscale
-        return
+    assert row.missing == ""
+    assert row.published.method in METHODS
     config = PaperRequest({}).spec(row.preset, row.changes).config(0)
     assert config.method.name == row.published.method or row.key[0] == "component-ablation"
     assert config.data.labelled == row.published.labelled * (2 if row.data == "acdc" else 1)
@@ -203,11 +202,66 @@ def test_contents_name_tables_and_figures_once() -> None:
     assert len(names) == len(set(names)) == 19
 
 
-def test_rows_of_methods_that_are_not_here_say_so() -> None:
-    rows = {row.published.row: row for row in table_rows("la")}
-    for row in (each for each in rows.values() if each.missing):
-        assert FilledRow(row).results == ()
-    assert rows["CAC"].missing == ""
+def test_rows_of_methods_that_are_not_here_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {name: row for name, row in METHODS.items() if name != "urpc"}
+    monkeypatch.setattr("tracoco.paper.rows.METHODS", kept)
+    shown = answer("pancreas", PaperRequest({}), rows=("URPC", "UA-MT"))
+    rows = {row["row"]: row for row in shown.values["rows"]}
+    assert rows["URPC"]["notes"] == ["this version does not have the method"]
+    assert (rows["URPC"]["our_parameters_m"], rows["URPC"]["dice"]) == (None, 80.02)
+    assert rows["UA-MT"]["notes"] == []
+    assert "[1] this version does not have the method" in printed(shown, 100)
+
+
+def printed(shown: Shown, width: int) -> str:
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(shown.table)
+    return console.export_text()
+
+
+@pytest.mark.parametrize("labelled", [6, 12])
+def test_the_two_rows_of_mc_net_plus_are_two_runs_told_apart_by_their_scales(labelled: int) -> None:
+    rows = [row for row in table_rows("pancreas") if row.published.method == "mc-net-plus"]
+    single, multi = (row for row in rows if row.published.labelled == labelled)
+    assert (single.published.dice, multi.published.dice) in ((70.0, 74.01), (79.37, 80.59))
+    assert (single.scales, multi.scales) == ("single", "multi")
+    specs = [PaperRequest({}).spec(row.preset, row.changes) for row in (single, multi)]
+    assert [spec.config(0).method.settings["scales"] for spec in specs] == [1, "all"]
+    assert specs[0].folder(Path(), 0) != specs[1].folder(Path(), 0)
+
+
+def test_urpc_runs_in_every_table_as_it_is() -> None:
+    rows = [row for row in ROWS if row.published.method == "urpc"]
+    assert {row.key[0] for row in rows} == {"la", "pancreas", "brats19", "acdc"}
+    assert {row.changes for row in rows} == {("method.name=urpc",)}
+    assert {row.scales for row in rows if row.key[0] == "pancreas"} == {"multi"}
+
+
+def test_every_row_that_learns_at_several_scales_says_how() -> None:
+    marked = {row.published.method for row in ROWS if row.published.multiscale}
+    assert marked == set(MULTISCALE)
+    assert {row.key[0] for row in ROWS if row.published.multiscale} == {"pancreas"}
+
+
+def test_only_the_table_of_the_pancreas_has_a_column_of_scales() -> None:
+    shown = answer("pancreas", PaperRequest({}), rows=("MC-Net+", "URPC"))
+    lines = [line.split() for line in printed(shown, 100).splitlines()]
+    assert ["MC-Net+", "single", "70.00"] in [line[:3] for line in lines]
+    assert ["MC-Net+", "[1]", "multi", "74.01"] in [line[:4] for line in lines]
+    assert [row["scales"] for row in shown.values["rows"]][:3] == ["multi", "single", "multi"]
+    other = answer("la", PaperRequest({}), rows=("URPC",))
+    assert "scales" not in printed(other, 100)
+    assert other.values["rows"][0]["scales"] is None
+
+
+def test_the_multi_scale_row_is_trained_on_any_network(project: Project) -> None:
+    rows = [row for row in table_rows("pancreas") if row.published.row == "MC-Net+"][:2]
+    single, multi = fill(rows, request(project))
+    assert single.results[0].method == multi.results[0].method == "mc-net-plus"
+    assert single.folders != multi.folders
+    changed = request(project, changes=(*SMALL, "method.scales=2"))
+    with pytest.raises(UserError, match=r"row 'MC-Net\+': --set method\.scales would make it"):
+        fill(rows[1:], changed)
 
 
 def test_what_would_make_a_row_another_one_is_refused_before_any_training(

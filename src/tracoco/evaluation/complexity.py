@@ -11,8 +11,11 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.utils.flop_counter import FlopCounterMode
 
+from tracoco.config import Config
 from tracoco.methods.method import evaluating
 from tracoco.networks.dry_run import without_values
+from tracoco.project.plan import Plan
+from tracoco.training.build import run_crop, run_method
 
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm)
 ROUNDS = 3
@@ -49,6 +52,32 @@ def complexity(network: nn.Module, crop: Sequence[int], channels: int = 1) -> Co
         macs=flops.get_total_flops() // 2,  # it counts multiplication and addition apart
         counted_macs=sum(counted),
     )
+
+
+class InferenceCounter:
+    """Counts what methods predict with; what has been counted once is not counted again."""
+
+    def __init__(self) -> None:
+        self._by_settings: dict[str, Complexity] = {}
+        self._by_layers: dict[str, Complexity] = {}
+
+    def count(self, config: Config, plan: Plan) -> Complexity:
+        """The cost of one crop of a run for the network that its method predicts with."""
+        parts = (config.method, config.network, plan)
+        key = " ".join([str(config.data.crop), *(part.model_dump_json() for part in parts)])
+        if key not in self._by_settings:
+            self._by_settings[key] = self._counted(config, plan)
+        return self._by_settings[key]
+
+    def _counted(self, config: Config, plan: Plan) -> Complexity:
+        with torch.device("meta"):  # shapes alone: no memory, and no time to draw weights
+            network = run_method(config, plan).inference_network()
+        crop = run_crop(config, plan)[-plan.dimensions :]
+        # Most methods predict with the plain network: the same layers do the same work.
+        key = f"{crop} {network!r}"
+        if key not in self._by_layers:
+            self._by_layers[key] = complexity(network, crop, plan.channels)
+        return self._by_layers[key]
 
 
 def seconds_a_window(

@@ -1,15 +1,19 @@
 """MC-Net (Wu et al., MICCAI 2021) and MC-Net+ (MedIA 2022): decoders that agree and are sure."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Literal, cast
 
+import torch
 from pydantic import Field, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
+from tracoco.errors import UserError
 from tracoco.losses.mutual import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.decoders import SeveralDecoders
+from tracoco.methods.level_heads import at_crop_size, level_heads
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.shared_encoder import PredictWith, SharedEncoder, released_rampup
 from tracoco.networks.layers import Up
@@ -22,6 +26,7 @@ WAYS_UP: dict[int, tuple[Up, ...]] = {
 LARGEST_WEIGHT = {2: 0.2, 3: 2.0}
 """Twice the release's, by number of dimensions, since it learns from labels by half of a Dice loss:
 in 3D by a factor, and in 2D because its Dice lacks the two in the numerator."""
+Scales = PositiveInt | Literal["all"]
 
 
 class MCNetConfig(Settings):
@@ -50,36 +55,104 @@ class MCNetConfig(Settings):
     """The mean of the decoders, as in the paper, or the first alone, as in the release."""
 
 
+class DecodersWithScales(SeveralDecoders):
+    """Several decoders, each with a head on its finest levels; the finest alone predicts."""
+
+    def __init__(
+        self,
+        who: str,
+        build_network: NetworkFactory,
+        ups: Sequence[Up],
+        *,
+        classes: int,
+        scales: Scales,
+    ) -> None:
+        """Put further decoders on a network, and heads on their coarse levels.
+
+        Args:
+            who: the name of the method, for errors.
+            build_network: is called once for each decoder.
+            ups: how each decoder doubles the resolution.
+            classes: channels of the logits.
+            scales: levels with a head, counted from the finest; with 1 there is no further head.
+        """
+        super().__init__(who, build_network, ups)
+        widths, dimensions = self.first.decoder_channels, self.first.dimensions
+        self.scales = len(widths) if scales == "all" else scales
+        if self.scales > len(widths):
+            raise UserError(
+                f"method '{who}': scales is {self.scales}, but the decoders of this network have "
+                f"{len(widths)} levels; set method.scales to at most {len(widths)}, or to all"
+            )
+        coarse = widths[-self.scales : -1]
+        self.coarse_heads = nn.ModuleList(level_heads(coarse, classes, dimensions) for _ in ups)
+
+    def at_scales(self, crops: Tensor) -> list[list[Tensor]]:
+        """Logits of each decoder at each scale, coarse to fine, all at the size of the crops."""
+        features = self.first.encode(crops)
+        found: list[list[Tensor]] = [[] for _ in range(self.scales)]
+        coarse_heads = cast("list[nn.ModuleList]", list(self.coarse_heads))
+        for branch, heads in zip(self.branches, coarse_heads, strict=True):
+            *coarse, fine = branch.decoder(features)[-self.scales :]
+            for scale, (head, maps) in enumerate(zip(heads, coarse, strict=True)):
+                found[scale].append(at_crop_size(head(maps), crops.shape[2:]))
+            found[-1].append(branch.head(fine).float())
+        return found
+
+
 class MCNet(SharedEncoder):
     """Two decoders; the sharpened answer of each is the target of the other."""
 
     Config = MCNetConfig
     name: ClassVar[str] = "mc-net"
     decoder_count: ClassVar[int] = 2
+    decoders: DecodersWithScales
 
-    def __init__(self, config: MCNetConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+    def __init__(
+        self,
+        config: MCNetConfig,
+        build_network: NetworkFactory,
+        facts: RunFacts,
+        scales: Scales = 1,
+    ) -> None:
         ups = config.decoders or WAYS_UP[facts.dimensions][: self.decoder_count]
-        super().__init__(SeveralDecoders(self.name, build_network, ups), config.predict_with)
+        decoders = DecodersWithScales(
+            self.name, build_network, ups, classes=facts.classes, scales=scales
+        )
+        super().__init__(decoders, config.predict_with)
+        self.scales = decoders.scales
         self.config = config
         weight = config.unsupervised_weight
         self.largest_weight = LARGEST_WEIGHT[facts.dimensions] if weight is None else weight
         self.rampup_steps = released_rampup(config.rampup_steps, facts)
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Each decoder learns from labels; all crops, the labelled too, teach them to agree."""
-        logits = self.decoders(batch.first.values)
-        self.remember(batch, logits)
-        distance = mutual_loss(
+        """Each decoder learns from labels; all crops, the labelled too, teach them to agree.
+
+        With several scales both terms are means over them.
+        """
+        scales = self._answers_at_scales(batch.first.values)
+        self.remember(batch, scales[-1])
+        supervised = [self.supervised(batch, logits).sum() for logits in scales]
+        distances = [self._distance(batch, logits) for logits in scales]
+        weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
+        return {
+            "supervised": torch.stack(supervised).mean(),
+            "consistency": weight * torch.stack(distances).mean(),
+        }
+
+    def _answers_at_scales(self, crops: Tensor) -> list[list[Tensor]]:
+        if self.scales == 1:
+            return [self.decoders(crops)]
+        return self.decoders.at_scales(crops)
+
+    def _distance(self, batch: Batch, logits: list[Tensor]) -> Tensor:
+        return mutual_loss(
             logits,
             batch.first.inside,
             temperature=self.config.temperature,
             detached=self.config.detached,
         )
-        weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
-            "supervised": self.supervised(batch, logits).sum(),
-            "consistency": weight * distance,
-        }
 
 
 class MCNetPlusConfig(MCNetConfig):
@@ -89,6 +162,9 @@ class MCNetPlusConfig(MCNetConfig):
     """As in `mc-net`, and a third decoder that takes the nearest voxel."""
     predict_with: PredictWith = "first"
     """The first decoder alone, as in the release."""
+    scales: Scales = 1
+    """Levels of each decoder that learn from labels and must agree, counted from the finest, or
+    `all`. More than 1 is the paper's multi-scale variant, which was not released."""
 
 
 class MCNetPlus(MCNet):
@@ -97,3 +173,8 @@ class MCNetPlus(MCNet):
     Config = MCNetPlusConfig
     name = "mc-net-plus"
     decoder_count = 3
+
+    def __init__(
+        self, config: MCNetPlusConfig, build_network: NetworkFactory, facts: RunFacts
+    ) -> None:
+        super().__init__(config, build_network, facts, config.scales)

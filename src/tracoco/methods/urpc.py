@@ -11,12 +11,10 @@ from tracoco.errors import UserError
 from tracoco.losses.pyramid import pyramid_loss
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.methods.level_heads import at_crop_size, level_heads
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.networks.layers import CONVOLUTION
 from tracoco.networks.network import Network, with_features
 
-HEAD_SIZE = {2: 3, 3: 1}
-"""Voxels along an axis of a coarse level's head, by number of dimensions, as released."""
 CHANNEL_DROPOUT = (0.5, 0.3, 0.2)
 """Shares of the maps of coarse levels that are dropped in 3D, coarsest first."""
 
@@ -44,12 +42,7 @@ class Pyramid(nn.Module):
         super().__init__()
         self.network = network
         self.perturb = perturb
-        size = HEAD_SIZE[network.dimensions]
-        convolution = CONVOLUTION[network.dimensions]
-        self.heads = nn.ModuleList(
-            convolution(width, classes, kernel_size=size, padding=size // 2)
-            for width in network.decoder_channels[:-1]
-        )
+        self.heads = level_heads(network.decoder_channels[:-1], classes, network.dimensions)
         if not self.heads:
             raise UserError(
                 "method 'urpc' compares the levels of a decoder, but this one has a single level; "
@@ -59,10 +52,8 @@ class Pyramid(nn.Module):
     def forward(self, crops: Tensor) -> list[Tensor]:
         """Logits of each level, resized to the crops; the network's own come last."""
         *coarse, fine = self.network.decode_levels(self.network.encode(crops))
-        # Linear where the 2D release takes the nearest voxel, which teaches jagged edges.
-        mode = {2: "bilinear", 3: "trilinear"}[self.network.dimensions]
         answers = [
-            F.interpolate(head(self._seen(maps, level)).float(), crops.shape[2:], mode=mode)
+            at_crop_size(head(self._seen(maps, level)), crops.shape[2:])
             for level, (head, maps) in enumerate(zip(self.heads, coarse, strict=True))
         ]
         return [*answers, self.network.head(fine).float()]

@@ -14,13 +14,13 @@ from tracoco.geometry import Index
 from tracoco.inference.sliding_window import window_places
 from tracoco.networks.network import build_network
 from tracoco.paper.contents import Shown
+from tracoco.paper.inference_cost import CLASSES
 from tracoco.paper.published import Published, published
 from tracoco.paper.request import PaperRequest
 from tracoco.presets import load_config
 from tracoco.report.wording import number
 from tracoco.training.team import choose_device
 
-CLASSES = {"la": 2, "pancreas": 2, "brats19": 2, "acdc": 4}
 MEAN_SIZE: dict[str, Index] = {
     "la": (199, 142, 88),
     "pancreas": (185, 167, 243),

@@ -95,12 +95,21 @@ def answer(
     elif name in ANALYSES:
         shown = _found(ANALYSES[name][0])(request)
     elif name in FIGURES:
-        target, title = FIGURES[name]
-        drawing = _found("tracoco.paper.figure:figure_answer")
-        shown = drawing(name, title, _found(target), request, out)
+        shown = _figure(name, request, out)
     else:
         known = [row["name"] for row in contents_table()]
         raise UserError(f"the paper has no table or figure '{name}'; {did_you_mean(name, known)}")
+    return shown
+
+
+def _figure(name: str, request: "PaperRequest", out: Path | None) -> Shown:
+    target, title = FIGURES[name]
+    shown: Shown
+    if request.projects:
+        drawing = _found("tracoco.paper.figure:figure_answer")
+        shown = drawing(name, title, _found(target), request, out)
+    else:
+        shown = _found("tracoco.paper.figure_listing:figure_listing")(name, title)
     return shown
 
 
@@ -110,6 +119,11 @@ def _check_options(
     """Refuse what would be ignored."""
     if out and name not in FIGURES:
         raise UserError(f"--out is for figures, and '{name}' is a table; --json prints its values")
+    if out and not request.projects:
+        raise UserError(
+            f"--out is for a figure that is drawn from a project; tracoco paper {name} "
+            "--project [DATASET=]FOLDER"
+        )
     if rows and name not in TABLES:
         raise UserError(f"--row chooses rows of a table of results, which '{name}' is not")
     if request.projects and name in ANALYSES:

@@ -9,6 +9,7 @@ from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring
 from tracoco.console import say
 from tracoco.errors import UserError, raise_all
+from tracoco.evaluation.complexity import Complexity
 from tracoco.paper.request import PaperRequest, is_the_papers
 from tracoco.paper.rows import PaperRow
 
@@ -24,6 +25,10 @@ class FilledRow:
     reason: str = ""
     stand_in: str = ""
     """The project that our results are of, where it is not the paper's data set."""
+    cost: Complexity | None = None
+    """Of the network that ours predicts with, in tables that publish it."""
+    cost_note: str = ""
+    """Why that is not the published cost, where it is not."""
 
 
 @dataclass(frozen=True, slots=True)

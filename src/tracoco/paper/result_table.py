@@ -3,6 +3,7 @@
 from tracoco.errors import UserError, did_you_mean
 from tracoco.paper.contents import Shown
 from tracoco.paper.fill import FilledRow, fill
+from tracoco.paper.inference_cost import with_costs
 from tracoco.paper.request import PaperRequest
 from tracoco.paper.rows import TABLES, PaperRow, table_rows
 from tracoco.paper.show import filled_json, filled_tables
@@ -13,12 +14,13 @@ def results_answer(name: str, request: PaperRequest, wanted: tuple[str, ...]) ->
     rows = _chosen(table_rows(name), wanted)
     title = TABLES[name]
     if not request.projects:
-        shown = [FilledRow(row) for row in rows]
+        shown = [FilledRow(row, reason=row.missing) for row in rows]
         data = list(dict.fromkeys(row.data for row in rows if not row.missing))
         options = " ".join(f"--project {each}=FOLDER" for each in data)
         lines: tuple[str, ...] = (f"yours beside it: tracoco paper {name} {options} --seeds 3",)
     else:
         shown, lines = _only_data(fill(rows, request)), ()
+    shown = with_costs(shown, request)
     notes = _changed(request)
     return Shown(filled_tables(title, shown, notes), filled_json(name, title, shown, notes), lines)
 

@@ -19,7 +19,7 @@ TABLES = {
 }
 
 SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
-    # Cross pseudo supervision: `cps` computes the same, with settings of its own.
+    # Cross pseudo supervision, written as TraCoCo without its two parts; `cps` computes the same.
     ("component-ablation", "CPS + CutMix"): (
         "method.semi_supervised=ce",
         "method.translation=false",
@@ -41,6 +41,15 @@ SETTINGS: dict[tuple[str, str], tuple[str, ...]] = {
     ("overlap", "random"): ("data.overlap=random",),
 }
 """Rows that are TraCoCo with something changed: what they change in the preset."""
+
+WITH_SCALES = "pancreas"
+"""The table with a column "scales", by which its two rows MC-Net+ are told apart."""
+
+MULTISCALE: dict[str, tuple[str, ...]] = {
+    "urpc": (),  # it compares the levels of its decoder as it is
+    "mc-net-plus": ("method.scales=all",),
+}
+"""Methods that a table marks as learning at several scales: what makes them do so."""
 
 SLICES = {("backbones", "TransUNet*")}
 """Rows that need a project of slices: `tracoco init --dimensions 2`."""
@@ -78,15 +87,22 @@ class PaperRow:
         """What the row changes in the preset."""
         if self.key in SETTINGS:
             return ("method.name=tracoco", *SETTINGS[self.key])
-        return (f"method.name={self.published.method}",)
+        method = self.published.method
+        scales = MULTISCALE.get(method, ()) if self.published.multiscale else ()
+        return (f"method.name={method}", *scales)
+
+    @property
+    def scales(self) -> str:
+        """How many scales the method learns at, in the table that has a column for it."""
+        if self.published.table != WITH_SCALES:
+            return ""
+        return "multi" if self.published.multiscale else "single"
 
     @property
     def missing(self) -> str:
         """Why the row cannot be run, if it cannot."""
-        if self.published.multiscale:
-            return "several scales are not built"
         if self.published.method not in METHODS:
-            return "method not in this version"
+            return "this version does not have the method"
         return ""
 
 

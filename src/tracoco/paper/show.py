@@ -1,7 +1,7 @@
 """The paper's tables on a terminal and as plain values: published, ours, and the difference."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -12,38 +12,89 @@ from rich.text import Text
 
 from tracoco.benchmark.result import Spread, over_seeds
 from tracoco.paper.fill import FilledRow
+from tracoco.paper.inference_cost import CONVENTION
 from tracoco.report.wording import UNDEFINED, number
 
 FIGURES = {"dice": "Dice %", "jaccard": "Jaccard %", "asd": "ASD voxel", "hd95": "95HD voxel"}
 SECONDS = {"seconds": "s/case"}
 """Only in the table that the paper has times in."""
+COSTS = {"parameters_m": "Param. M", "macs_g": "MACs G"}
+"""Of the network that predicts; only in the tables that the paper has them in."""
 OURS = {"seconds": "seconds_a_case"}
 """What a result calls a published figure, where the names differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns a table has; the same for all of its groups."""
+
+    scales: bool
+    """Whether the paper's table says how many scales a method learns at."""
+    figures: dict[str, str]
+    """Their headings by name."""
+    costs: dict[str, str]
+    """Those of costs. In a table of results ours stands below the published one; in a listing,
+    where a row is one line, beside it, by the name `our_...`."""
+    filled: bool
+    """Whether there are results of ours."""
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Headings of all numbers by name."""
+        return self.figures | self.costs
 
 
 def filled_tables(title: str, rows: Sequence[FilledRow], notes: Sequence[str]) -> Group:
     """A table for each data set and number of labels, and below them what must be known."""
     every = list(dict.fromkeys(note for row in rows for note in (*notes, *_notes(row))))
+    layout = _layout(rows)
     shown: list[RenderableType] = [Text(title)]
     for group, members in groupby(rows, _group):
-        shown += [Text(f"\n{group}", style="bold"), _table(list(members), every)]
+        shown += [Text(f"\n{group}", style="bold"), _table(list(members), every, layout)]
+    shown.append(Text())
     shown += [Text(f"[{index}] {note}") for index, note in enumerate(every, start=1)]
+    if any(row.cost for row in rows):
+        shown.append(Text(CONVENTION))
     return Group(*shown)
 
 
-def _table(rows: Sequence[FilledRow], notes: Sequence[str]) -> Table:
+def _layout(rows: Sequence[FilledRow]) -> Layout:
+    def published(key: str) -> bool:
+        return any(getattr(row.row.published, key) is not None for row in rows)
+
+    filled, counted = any(row.results for row in rows), any(row.cost for row in rows)
+    costs: dict[str, str] = {}
+    for key, heading in COSTS.items():
+        name, unit = heading.split()
+        if filled and (counted or published(key)):
+            costs[key] = heading
+        elif published(key):
+            costs[key] = f"{name} publ. {unit}"
+        if counted and not filled:
+            costs[f"our_{key}"] = f"{name} ours {unit}"
+    seconds = {key: heading for key, heading in SECONDS.items() if published(key)}
+    return Layout(any(row.row.scales for row in rows), FIGURES | seconds, costs, filled)
+
+
+def _table(rows: Sequence[FilledRow], notes: Sequence[str], layout: Layout) -> Table:
     """For each row the published figures; then ours, their spread over seeds, the difference."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("row", overflow="fold", min_width=16)
-    table.add_column("", no_wrap=True)
-    figures = FIGURES | (SECONDS if any(row.row.published.seconds for row in rows) else {})
-    for heading in figures.values():
-        table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    if layout.scales:
+        table.add_column("scales", no_wrap=True)
+    if layout.filled:
+        table.add_column("", no_wrap=True)
+    for key, heading in layout.columns.items():
+        # As wide in every group, so that costs stand below each other.
+        width = 6 if key in layout.costs else None
+        words = heading.replace(" ", "\n")
+        table.add_column(words, justify="right", no_wrap=True, min_width=width)
     for row in rows:
         marks = "".join(f" [{notes.index(note) + 1}]" for note in _notes(row))
-        lines = list(_lines(row, list(figures)))
-        for first, line in zip((row.row.published.row + marks, "", "", ""), lines, strict=False):
-            table.add_row(*map(Text, (first, *line)))
+        first = [row.row.published.row + marks, *([row.row.scales] if layout.scales else [])]
+        for line in _lines(row, layout):
+            table.add_row(*map(Text, (*first, *line)))
+            first = [""] * len(first)
     return table
 
 
@@ -53,17 +104,38 @@ def _group(row: FilledRow) -> str:
     return f"{row.row.data}, {each.labelled} labelled {count}, {row.row.checkpoint} checkpoint"
 
 
-def _lines(row: FilledRow, figures: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    published = [getattr(row.row.published, key) for key in figures]
-    yield ("published", *(number(value, 2) for value in published))
-    if not row.results:
+def _lines(row: FilledRow, layout: Layout) -> Iterator[tuple[str, ...]]:
+    if not layout.filled:
+        yield tuple(number(_listed(row, key), 2) for key in layout.columns)
         return
-    ours = [over_seeds(row.results, OURS.get(key, key)) for key in figures]
-    yield ("ours", *(number(spread.mean if spread else None, 2) for spread in ours))
+    published = {key: getattr(row.row.published, key) for key in layout.columns}
+    ours = {key: _ours(row, key) for key in layout.columns}
+    yield ("published", *(number(value, 2) for value in published.values()))
+    if row.results or row.cost:
+        yield ("ours", *(number(spread.mean if spread else None, 2) for spread in ours.values()))
     if len(row.results) > 1:
-        yield ("spread", *(number(spread.sd if spread else None, 2) for spread in ours))
-    pairs = zip(published, ours, strict=True)
-    yield ("difference", *(_difference(*pair) for pair in pairs))
+        yield ("spread", *(number(spread.sd if spread else None, 2) for spread in ours.values()))
+    if row.results:
+        yield ("difference", *(_difference(published[key], ours[key]) for key in layout.columns))
+
+
+def _listed(row: FilledRow, key: str) -> float | None:
+    """A published figure, or what ours costs."""
+    if not key.startswith("our_"):
+        value: float | None = getattr(row.row.published, key)
+        return value
+    ours = _ours(row, key.removeprefix("our_"))
+    return ours.mean if ours else None
+
+
+def _ours(row: FilledRow, key: str) -> Spread | None:
+    """Our figure with its spread over the seeds, which have one cost."""
+    if key not in COSTS:
+        return over_seeds(row.results, OURS.get(key, key))
+    if row.cost is None:
+        return None
+    value = row.cost.parameters / 1e6 if key == "parameters_m" else row.cost.counted_macs / 1e9
+    return Spread(value, None, 1)
 
 
 def filled_json(
@@ -79,8 +151,10 @@ def _row_json(row: FilledRow) -> dict[str, Any]:
     spreads = {key: over_seeds(row.results, OURS.get(key, key)) for key in (*FIGURES, *SECONDS)}
     pairs = {key: (getattr(published, key), spread) for key, spread in spreads.items()}
     first = row.results[0] if row.results else None
+    costs = {key: _ours(row, key) for key in COSTS}
     return {
         **asdict(published),
+        "scales": row.row.scales or None,
         "data": row.row.data,
         "checkpoint": row.row.checkpoint,
         "stand_in": row.stand_in,
@@ -95,13 +169,15 @@ def _row_json(row: FilledRow) -> dict[str, Any]:
             f"{key}_difference": spread.mean - known if spread and known is not None else None
             for key, (known, spread) in pairs.items()
         },
+        **{f"our_{key}": cost and cost.mean for key, cost in costs.items()},
+        "our_true_macs_g": row.cost and row.cost.macs / 1e9,
         "runs": [str(folder) for folder in row.folders],
     }
 
 
 def _notes(row: FilledRow) -> list[str]:
     """What must be known to read the row."""
-    notes = [row.reason] if row.reason else []
+    notes = [note for note in (row.reason, row.cost_note) if note]
     if row.stand_in:
         notes.append(
             f"ours is of '{row.stand_in}', not of the paper's data: the difference says nothing"

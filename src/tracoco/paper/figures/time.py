@@ -34,7 +34,8 @@ SHORT = (f"training.steps={STEPS}", "inference.stride=null", "inference.overlap=
 def training_time(request: PaperRequest, data: str) -> Drawn:
     """Train each method for a few steps; nothing is tested."""
     preset = preset_for(request, data, OWN)
-    runs = [FigureRun(name, preset, (f"method.name={name}", *SHORT)) for name in METHODS]
+    changes = (*SHORT, *batch_changes())
+    runs = [FigureRun(name, preset, (f"method.name={name}", *changes)) for name in METHODS]
     seconds: dict[str, list[float]] = defaultdict(list)
     conditions = []
     for run, _, folder in trained_runs(request, data, runs):
@@ -64,6 +65,17 @@ def training_time(request: PaperRequest, data: str) -> Drawn:
     return Drawn(figure, rows, notes)
 
 
+def batch_changes() -> tuple[str, ...]:
+    """The published batch; half of its crops have labels, as in the paper's other trainings."""
+    half = _published_batch() // 2
+    return f"data.labelled_batch={half}", f"data.unlabelled_batch={half}"
+
+
+def _published_batch() -> int:
+    """Crops of a batch, whatever the data set that is drawn."""
+    return int(stated("training-time", published_data("", OWN))["all", "batch_crops"])
+
+
 def step_seconds(folder: Path) -> list[float]:
     """Of a run's steps but the first few, in which caches warm up and kernels are chosen."""
     log = read_log(RunFolder(folder).log_file)
@@ -86,5 +98,10 @@ def _conditions(run: RunFolder, device: torch.device) -> str:
         place = torch.cuda.get_device_name(device)
     else:
         place = f"{device.type} with {count(run.facts()['threads'], 'thread')}"
-    crop = "x".join(map(str, run.config().data.crop or ()))
-    return f"on {place}, crops of {crop} voxels"
+    data = run.config().data
+    crop = "x".join(map(str, data.crop or ()))
+    labelled, unlabelled = data.batch
+    return (
+        f"on {place}, batches of {labelled} labelled and {unlabelled} unlabelled crops of {crop} "
+        f"voxels; the paper's batch is {_published_batch()} crops"
+    )
