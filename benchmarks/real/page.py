@@ -80,8 +80,8 @@ a point mean little. Minutes are those of one core with other work beside it, an
 docs/methods.md has what a step costs, measured alone.""",
     "acdc-unet": """The paper's 2D UNet at a quarter of its width, on the same scans and lists as
 above, under the settings of the paper's preset for 7 patients (`acdc-7`), learning rate,
-augmentation, noise and ramp included. The crop is half of the paper's, as the slices are, and there
-are 3,000 steps in place of 50,000.""",
+augmentation, noise and ramp included. Crops have 96 x 96 pixels of slices of about 128 x 108, and
+there are 3,000 steps in place of 50,000.""",
     "la-half-vnet": """The paper's VNet at a quarter of its width, on the same scans and labels in
 voxels of 1.25 mm, half the field's resolution, under the settings of the paper's preset for 8 labels
 (`la-8`), learning rate, augmentation, noise and ramp included. The crop is about half of the

@@ -14,7 +14,7 @@ The folders stand in the order in which data flows; each imports only those abov
     report      tables, curves, pictures, one HTML file
     experiment  all of it put together: from a project and settings to a trained run
     benchmark   many runs, each trained or resumed, tested, and kept as one small file
-    paper       the paper's published numbers, tables and figures
+    paper       the paper's published numbers, tables and figures; released weights as runs
 
 `demo` holds the phantom scans, `cli` the command line.
 """
@@ -25,13 +25,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracoco.evaluation.context import context_sensitivity
     from tracoco.inference.predictor import Predictor
+    from tracoco.paper.import_checkpoint import import_checkpoint
 
-__all__ = ["Predictor", "__version__", "context_sensitivity"]
+__all__ = ["Predictor", "__version__", "context_sensitivity", "import_checkpoint"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Predictor": "tracoco.inference.predictor",
     "context_sensitivity": "tracoco.evaluation.context",
+    "import_checkpoint": "tracoco.paper.import_checkpoint",
 }
 
 

@@ -16,7 +16,9 @@ from tracoco.benchmark.runner import Runner, Scoring, steps_done
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
 from tracoco.experiment import train
+from tracoco.project.digest import digest
 from tracoco.project.splits import write_splits
+from tracoco.project.store import Store
 from tracoco.training.trainer import FitResult
 
 SMALL = RunSpec(
@@ -63,6 +65,14 @@ def test_a_finished_run_is_neither_trained_nor_predicted_nor_scored_again(
     for name in ("train", "predict_scans", "score_predictions", "evaluate_predictions"):
         monkeypatch.setattr(runner_module, name, forbidden)
     assert tested.result(SMALL, 0, Scoring()).steps == 2
+
+
+def test_plan_settings_for_imported_networks_leave_runs_where_they_were(tested: Runner) -> None:
+    later = {"rescale", "resize_slices"}
+    plan = tested.project.load_plan().model_dump(mode="json", exclude={"class_names", *later})
+    splits, store = tested.project.load_splits(), Store(tested.project.store_root)
+    data = digest([splits.hash(), plan, store.hash()])
+    assert tested.folder(SMALL, 0) == SMALL.folder(tested.root, 0, data)
 
 
 def test_another_way_of_scoring_uses_the_same_predictions(

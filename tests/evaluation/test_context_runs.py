@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -51,6 +52,18 @@ def test_a_folder_is_measured_and_the_run_keeps_the_figures(run: Path, scans: Pa
     assert again == result
     one = measure_context(run, scans / "case003.nii.gz", ContextChoice(shifts=2), device="cpu")
     assert one["rows"] == [result["rows"][3]]
+
+
+def test_a_folder_of_the_fields_hdf5_files_is_measured_by_case(run: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for case in ("B", "A"):
+        (tmp_path / case).mkdir()
+        with h5py.File(tmp_path / case / "mri_norm2.h5", "w") as file:
+            file["image"] = random.random((26, 24, 20), dtype=np.float32)
+            file["label"] = np.zeros((26, 24, 20), np.uint8)
+    result = measure_context(run, tmp_path, ContextChoice(shifts=1), device="cpu")
+    assert [row["scan"] for row in result["rows"]] == ["A", "B"]
+    assert result["summary"]["pairs"] == 2
 
 
 def test_crops_are_drawn_where_the_scan_has_content(

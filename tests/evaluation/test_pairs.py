@@ -61,3 +61,18 @@ def test_paths_that_cannot_be_paired(tmp_path: Path) -> None:
     nothing = touch(tmp_path / "nothing", "readme.txt")
     with pytest.raises(UserError, match="nothing holds no scan"):
         pair_files(folder, nothing)
+
+
+def test_the_fields_hdf5_files_are_truths_by_their_case(tmp_path: Path) -> None:
+    predictions = touch(tmp_path / "predictions", "A.nii.gz", "B.nii.gz")
+    truth = tmp_path / "truth"
+    truth.mkdir()
+    for case in ("A", "B"):
+        touch(truth / case, "mri_norm2.h5")
+    pairs, problems = pair_files(predictions, truth)
+    assert problems == []
+    assert [(pair.case, pair.truth) for pair in pairs] == [
+        (case, truth / case / "mri_norm2.h5") for case in ("A", "B")
+    ]
+    (single,), _ = pair_files(predictions / "A.nii.gz", truth / "A" / "mri_norm2.h5")
+    assert single.case == "A"

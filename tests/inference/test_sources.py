@@ -109,3 +109,31 @@ def test_a_part_that_does_not_exist_is_refused(text: str) -> None:
     assert parse_shard("4/4") == (4, 4)
     with pytest.raises(UserError, match=f"--shard {text} is no part"):
         parse_shard(text)
+
+
+def test_the_fields_hdf5_files_are_called_by_their_case(tmp_path: Path) -> None:
+    atrium = tmp_path / "half" / "2018LA_Seg_Training Set"
+    for case in ("B", "A"):
+        touch(atrium / case, "mri_norm2.h5", "._mri_norm2.h5")
+    for source in (atrium, tmp_path / "half"):
+        assert names(source) == {"A": ["mri_norm2.h5"], "B": ["mri_norm2.h5"]}
+    # A single one of them, as a folder or as a file.
+    assert names(atrium / "A") == {"A": ["mri_norm2.h5"]}
+    single = planned_predictions(atrium / "B" / "mri_norm2.h5", tmp_path / "out")
+    assert (single[0].case, single[0].prediction) == ("B", tmp_path / "out" / "B.nii.gz")
+
+
+def test_hdf5_volumes_below_a_folder_are_found_without_their_slices(tmp_path: Path) -> None:
+    touch(tmp_path / "ACDC" / "data", "patient002_frame01.h5", "patient001_frame01.h5")
+    touch(tmp_path / "ACDC" / "data" / "slices", "patient001_frame01_slice_1.h5")
+    assert list(names(tmp_path / "ACDC")) == ["patient001_frame01", "patient002_frame01"]
+    touch(tmp_path / "Pancreas" / "data", "image0001_norm.h5")
+    assert names(tmp_path / "Pancreas") == {"image0001": ["image0001_norm.h5"]}
+    # Right in the folder they have been called by their files all along.
+    assert list(names(tmp_path / "Pancreas" / "data")) == ["image0001_norm"]
+    touch(tmp_path / "Pancreas" / "copy", "image0001.h5")
+    with pytest.raises(UserError, match="has case 'image0001' more than once"):
+        names(tmp_path / "Pancreas")
+    touch(tmp_path / "slices_only" / "data" / "slices", "patient001_frame01_slice_1.h5")
+    with pytest.raises(UserError, match="holds no scans"):
+        names(tmp_path / "slices_only")

@@ -55,8 +55,9 @@ class Runner:
         So nothing that was learnt or measured on other cases can pass for it.
         """
         splits = self.project.load_splits().hash()
-        plan = self.project.load_plan().model_dump(mode="json", exclude={"class_names"})
-        data = digest([splits, plan, Store(self.project.store_root).hash()])
+        plan = self.project.load_plan()
+        values = plan.model_dump(mode="json", exclude={"class_names", *plan.as_always})
+        data = digest([splits, values, Store(self.project.store_root).hash()])
         return spec.folder(self.root, seed, data)
 
     def check(self, spec: RunSpec) -> None:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 # In the order in which the help lists the commands.
 from tracoco.cli import start, inspect, check, runs, results, benchmark, paper  # isort: skip
-from tracoco.cli import methods, lists  # isort: skip
+from tracoco.cli import import_, methods, lists  # isort: skip
 from tracoco.cli.app import app
 from tracoco.errors import Stopped, UserError
 
@@ -16,6 +16,7 @@ __all__ = [
     "app",
     "benchmark",
     "check",
+    "import_",
     "inspect",
     "lists",
     "main",

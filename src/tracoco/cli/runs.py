@@ -101,8 +101,8 @@ def predict(
     """Segment scans, each on its own grid.
 
     IN may be a file, a DICOM series in a folder or zip, or a folder of such scans; a project
-    stands for its test cases. Stopped, it goes on where it was: what the same weights have
-    predicted already stays.
+    stands for its test cases. A folder of the field's HDF5 files (CASE/mri_norm2.h5) is taken too.
+    Stopped, it goes on where it was: what the same weights have predicted already stays.
 
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels --save label,entropy
     """

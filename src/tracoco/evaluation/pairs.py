@@ -6,7 +6,8 @@ from pathlib import Path
 from tracoco.errors import UserError
 from tracoco.inference.notes import further_files
 from tracoco.project.folder import Project
-from tracoco.scans.reader import scan_stem, scans_in
+from tracoco.project.layouts.community import case_name, volumes_below
+from tracoco.scans.reader import scans_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
             f"{prediction} and {truth} are a file and a folder; give two files or two folders"
         )
     if prediction.is_file():
-        return [Pair(scan_stem(truth), prediction, truth)], []
+        return [Pair(case_name(truth), prediction, truth)], []
     problems: list[str] = []
     predictions = _by_stem(prediction, problems)
     if Project(truth).exists:
@@ -52,9 +53,11 @@ def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     maps = further_files(folder)  # they lie beside the labels that they belong to
     for path in (path for path in scans_in(folder) if path.name not in maps):
-        first = found.setdefault(scan_stem(path), path)
+        name = case_name(path)
+        first = found.setdefault(name, path)
         if first != path:
-            problems.append(f"{first} and {path.name} are both '{scan_stem(path)}'; keep one")
+            problems.append(f"{first} and {path.name} are both '{name}'; keep one")
+    found = found or volumes_below(folder)
     if not found:
         raise UserError(f"{folder} holds no scan; give the folder that the label files are in")
     return found

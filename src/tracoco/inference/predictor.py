@@ -1,6 +1,6 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tracoco.geometry import Index
 from tracoco.inference.fast_network import ready_to_predict
 from tracoco.inference.prediction import Prediction
 from tracoco.inference.resample import resampled
+from tracoco.inference.resized_slices import predict_resized
 from tracoco.inference.scan_maps import ScanMaps, disagreement
 from tracoco.inference.sliding_window import Predict, piece_axis, predict_pieces
 from tracoco.methods.method import Method
@@ -118,10 +119,16 @@ class Predictor:
         scan_shape = [box.size[stored] for stored in self.plan.stored_axes]
         with ready_to_predict(self.method) as method:
             predict = _with_disagreement(method) if "disagreement" in wanted else method.predict
-            pieces = predict_pieces(predict, prepared, self.window, self.config)
+            pieces = self._pieces(predict, prepared)
             for rows, channels in resampled(pieces, axis, network_shape, scan_shape):
                 found.fill(axis, rows, channels)
         return found
+
+    def _pieces(self, predict: Predict, prepared: Tensor) -> Iterable[Tensor]:
+        """The class probabilities, some rows of the scan after the other."""
+        if self.plan.resize_slices:
+            return [predict_resized(predict, prepared, self.window, self.config.batch)]
+        return predict_pieces(predict, prepared, self.window, self.config)
 
 
 def _with_disagreement(method: Method) -> Predict:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
+from tracoco.project.layouts.community import case_name, volumes_below
 from tracoco.scans.reader import WRITTEN, is_scan, scan_stem, scans_in
 
 CHANNEL = re.compile(r"(.+)_(\d{4})")
@@ -33,14 +34,15 @@ def planned_predictions(source: Path, out: Path, channels: int = 1) -> list[Pred
     Args:
         source: a scan of any format, a folder of scans, or a project, which stands for its test
             cases. A folder with DICOM files right in it is one scan, and so is one whose folders
-            hold the slices of one series.
+            hold the slices of one series. Without scans right in it, it may have the field's HDF5
+            files below it, e.g. `CASE/mri_norm2.h5`.
         out: a folder; a file only where `source` is one scan.
         channels: of a scan. Files `a_0000`, `a_0001`, ... with just as many numbers are one scan.
     """
     if not source.exists():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
     if _is_one_scan(source):
-        target = out if is_label_file(out) else out / f"{scan_stem(source)}.nii.gz"
+        target = out if is_label_file(out) else out / f"{case_name(source)}.nii.gz"
         return [PredictedCase(scan_stem(target), (source.absolute(),), target.absolute())]
     if is_label_file(out):
         raise UserError(f"{source} is a folder, and {out.name} the name of one file; give a folder")
@@ -108,10 +110,13 @@ def _are_parts(folders: Sequence[Path]) -> bool:
 def _folder_cases(source: Path, channels: int) -> dict[str, tuple[Path, ...]]:
     scans = scans_in(source)
     if not scans:
-        raise UserError(f"{source} holds no scans; give a folder of .nii.gz or other scans")
+        volumes = volumes_below(source)
+        if not volumes:
+            raise UserError(f"{source} holds no scans; give a folder of .nii.gz or other scans")
+        return {case: (file,) for case, file in volumes.items()}
     by_stem: dict[str, list[Path]] = defaultdict(list)
     for scan in scans:
-        by_stem[scan_stem(scan)].append(scan)
+        by_stem[case_name(scan)].append(scan)
     twice = sorted(stem for stem, paths in by_stem.items() if len(paths) > 1)
     if twice:
         raise UserError(f"{source} holds two scans of the name {', '.join(twice)}; rename one")

@@ -46,10 +46,11 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparisonRow]:
 def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[ComparisonRow]:
     total = run.config.training.steps
     about = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+    about += [f"imported from {run.imported_from}"] if run.imported_from else []
     about += [f"{count(run.hidden_labels, 'label')} hidden"] if run.hidden_labels else []
     row = ComparisonRow(
         run=name,
-        method=run.config.method.name,
+        method=run.method,
         labelled=len(run.splits.labelled),
         unlabelled=len(run.unlabelled),
         steps=run.steps_done,

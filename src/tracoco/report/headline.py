@@ -21,8 +21,11 @@ class Tile:
 def tiles(run: RunRecord) -> list[Tile]:
     """Scores of the first set, length of the run, size of the data."""
     total = run.config.training.steps
+    scores = _score_tiles(run.scores[0]) if run.scores else _no_score_tiles()
+    if run.imported_from:
+        return [*scores, Tile("weights", "imported", f"from {run.imported_from}")]
     return [
-        *(_score_tiles(run.scores[0]) if run.scores else _no_score_tiles()),
+        *scores,
         Tile("steps", f"{run.steps_done:,}", "all done" if run.finished else f"of {total:,}"),
         Tile(
             "labelled scans",

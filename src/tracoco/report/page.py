@@ -46,13 +46,16 @@ def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
 
 def render(run: RunRecord) -> str:
     """The page as text."""
-    method = METHODS.get(run.config.method.name)
+    method = METHODS.get(run.method)
+    idea = method.idea if method else ""
+    if run.imported_from:
+        idea = f"Imported from {run.imported_from}, not trained here."
     return (
         _environment()
         .get_template("report.html.jinja")
         .render(
             run=run,
-            idea=method.idea if method else "",
+            idea=idea,
             tiles=headline.tiles(run),
             warnings=headline.warnings(run),
             unfinished=headline.unfinished_note(run),

@@ -42,14 +42,25 @@ class RunRecord:
         )
 
     @property
+    def imported_from(self) -> str:
+        """Name of the file that the weights come from; empty for a run that was trained here."""
+        imported: dict[str, Any] = self.facts.get("imported") or {}
+        return Path(imported.get("file", "")).name
+
+    @property
+    def method(self) -> str:
+        """Name of the method, which is not known of imported weights."""
+        return "imported" if self.imported_from else self.config.method.name
+
+    @property
     def steps_done(self) -> int:
         """Steps in the log."""
         return self.log[-1]["step"] + 1 if self.log else 0
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done."""
-        return self.steps_done >= self.config.training.steps
+        """Whether there is nothing left to train."""
+        return bool(self.imported_from) or self.steps_done >= self.config.training.steps
 
     @property
     def unlabelled(self) -> tuple[str, ...]:

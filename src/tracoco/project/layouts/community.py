@@ -5,6 +5,7 @@ in `data/slices`), MC-Net's Pancreas (`image*_norm.h5`).
 """
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 from tracoco.errors import raise_all
@@ -18,6 +19,8 @@ from tracoco.scans.reader import scan_stem
 PLACES = ("*/mri_norm2.h5", "data/*.h5", "*.h5", "data/slices/*.h5")
 """Volumes before slices: a volume is what a result is wanted for."""
 ENDING = re.compile(r"(_mri_norm2|_norm)$")
+DEEPEST = 3
+"""Folders between the folder that is given and its files: downloads come in one or two."""
 FRAME = re.compile(r"(patient\d+)_frame\d+")
 """ACDC has two scans a patient."""
 
@@ -46,6 +49,32 @@ def find(data: Path, _: Path | None) -> Found:
     if len(listed) < len(cases):
         notes.append(f"{len(cases) - len(listed)} cases are in no list and left out")
     return Found(listed, splits=splits, notes=tuple(notes))
+
+
+def volumes_below(data: Path) -> dict[str, Path]:
+    """The HDF5 volumes in the folders below a folder, by case; none if it has no such files.
+
+    Left Atrium has a folder a case, which gives the case its name. Slices of ACDC are parts of
+    volumes. Two files of one case are an error.
+    """
+    found: dict[str, list[Path]] = defaultdict(list)
+    for depth in range(1, DEEPEST + 1):
+        for file in data.glob(f"{'*/' * depth}*.h5"):
+            below = file.relative_to(data).parts
+            if "slices" not in below and not any(part.startswith(".") for part in below):
+                found[ENDING.sub("", case_name(file))].append(file)
+    twice = [
+        f"{data} has case '{case}' more than once: {', '.join(map(str, sorted(files)))}; keep one"
+        for case, files in sorted(found.items())
+        if len(files) > 1
+    ]
+    raise_all([*twice, *unsafe_ids(found)])
+    return {case: files[0] for case, files in sorted(found.items())}
+
+
+def case_name(file: Path) -> str:
+    """The name of a scan's file without its suffix, or of its folder if all files are called so."""
+    return file.absolute().parent.name if file.name == "mri_norm2.h5" else scan_stem(file)
 
 
 def _files(data: Path) -> dict[str, Path]:
