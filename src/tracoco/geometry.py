@@ -39,6 +39,12 @@ class Box:
         stop = tuple(map(min, zip(self.stop, other.stop, strict=True)))
         return Box(start, tuple(max(b - a, 0) for a, b in zip(start, stop, strict=True)))
 
+    def around(self, other: "Box") -> "Box":
+        """The smallest box that holds both."""
+        start = tuple(map(min, zip(self.start, other.start, strict=True)))
+        stop = tuple(map(max, zip(self.stop, other.stop, strict=True)))
+        return Box(start, tuple(b - a for a, b in zip(start, stop, strict=True)))
+
     def seen_from(self, origin: Index) -> "Box":
         """The same voxels with `origin` as index zero, e.g. of a crop that starts there."""
         return Box(tuple(a - o for a, o in zip(self.start, origin, strict=True)), self.size)

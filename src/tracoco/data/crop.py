@@ -19,6 +19,8 @@ class Crop:
     box: Box
     orientation: Orientation
     looks: Appearance
+    valid: NDArray[np.bool_] | None = None
+    """Which voxels of `image` lie in the scan; all of them if not given."""
     looked_at: bool = True
     """Nothing is read of a crop that nobody looks at: its last axis is of length 0."""
 
@@ -35,8 +37,10 @@ class Crop:
 
     @property
     def padded(self) -> bool:
-        """Whether it reaches beyond the volume."""
-        return self.box.intersect(whole(self.image.shape[1:])) != self.box
+        """Whether it reaches beyond the scan."""
+        if self.box.intersect(whole(self.image.shape[1:])) != self.box:
+            return True
+        return self.valid is not None and not self.valid[self.box.slices].all()
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -58,9 +62,13 @@ class Crop:
             read_changed(self.image, self.box, self.looks, self.orientation.undo(into))
 
     def mark(self, into: NDArray[np.bool_]) -> None:
-        """Say of each voxel whether it lies in the volume."""
-        if self.looked_at:
+        """Say of each voxel whether it lies in the scan."""
+        if not self.looked_at:
+            return
+        if self.valid is None:
             mark_inside(self.box, self.image.shape[1:], self.orientation.undo(into))
+        else:
+            self.orientation.undo(into)[...] = read_box(self.valid, self.box)
 
 
 def read_changed(

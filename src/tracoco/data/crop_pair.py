@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 from tracoco.config import DataConfig
 from tracoco.data.augment import (
     Appearance,
+    Orientation,
     Plane,
     draw_brightness,
     draw_orientation,
     draw_strong,
 )
-from tracoco.data.crop import Crop, last_axes, read_box
+from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
+from tracoco.data.intensity import change_intensities
 from tracoco.data.places import draw_first, draw_second, start_ranges
-from tracoco.geometry import Index, whole
+from tracoco.data.warp import draw_warp, fine_axes, sample
+from tracoco.geometry import Box, Index, whole
 from tracoco.project.store import StoredCase
 
 
@@ -74,6 +77,10 @@ def draw_crop_pair(
     ranges = start_ranges(case.shape, size, rule.config.room, slice_)
     first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
     second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
+    if rule.config.augmentation.active:
+        return _augmented(
+            case, rule, random, (first, second), orientation, looks, labelled=labelled
+        )
     image = case.image()
     if rule.config.strong:
         # Drawn last, so that the places are those of a run without it; about the first crop, but
@@ -87,4 +94,38 @@ def draw_crop_pair(
         Crop(image, first, orientation, looks),
         Crop(image, second, orientation, looks, looked_at=rule.pairs),
         label,
+    )
+
+
+def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
+    case: StoredCase,
+    rule: CropRule,
+    random: Generator,
+    boxes: tuple[Box, Box],
+    orientation: Orientation,
+    looks: Appearance,
+    *,
+    labelled: bool,
+) -> CropPair:
+    """Both crops out of one image that is deformed and changed once, over all that they cover."""
+    first, second = boxes
+    amounts = rule.config.augmentation
+    region = first.around(second) if rule.pairs else first
+    here, there = (box.seen_from(region.start) for box in boxes)
+    warp = draw_warp(random, amounts, region, case.spacing_mm)
+    source = case.label() if labelled else None
+    if warp:
+        image, valid, label = sample(case.image(), source, region, warp, label_box=here)
+    else:
+        image, valid = read_box(case.image(), region), inside_volume(region, case.shape)
+        label = None if source is None else read_box(source, first)
+    axes = tuple(axis - 3 for axis in fine_axes(region.size, case.spacing_mm))
+    change_intensities(image, valid, random, amounts, axes)
+    if rule.config.strong:
+        looks = draw_strong(random, looks.brightness, image[last_axes(here)])
+    return CropPair(
+        case.id,
+        Crop(image, here, orientation, looks, valid),
+        Crop(image, there, orientation, looks, valid, looked_at=rule.pairs),
+        None if label is None else orientation.apply(label),
     )
