@@ -55,7 +55,9 @@ def directional_loss(
     Those are the teacher's feature of the same voxel and all in the bank that have another label
     than the learner's. The mean is over the voxels where the teacher is sure, and surer.
     """
-    taught = (teacher.confidence > likely) & (learner.confidence < teacher.confidence)
+    sure = (teacher.confidence > likely) & (learner.confidence < teacher.confidence)
+    # As indices: with a mask, every selection by it would wait for the GPU.
+    taught = sure.nonzero().squeeze(1)
     label = learner.label[taught]
     # In full precision: a bfloat16 similarity divided by 0.1 would be off by up to 0.02.
     with torch.autocast(learner.features.device.type, enabled=False):
@@ -64,8 +66,9 @@ def directional_loss(
         total = 0 * positive.sum()  # connected, also where nothing is taught
         # Class by class: most voxels are background, and few in the bank are not.
         for value in label.unique():
-            rows, strangers = label == value, bank.features[bank.label != value].detach().float()
+            rows = (label == value).nonzero().squeeze(1)
+            strangers = bank.features[bank.label != value].detach().float()
             choices = torch.cat([positive[rows], own[rows] @ strangers.T], dim=1) / temperature
-            first = torch.zeros_like(label[rows])
+            first = torch.zeros_like(rows)
             total = total + F.cross_entropy(choices, first, reduction="sum")
-    return total / taught.sum().clamp(min=1)
+    return total / max(1, len(taught))

@@ -118,7 +118,7 @@ class ContextContrast(nn.Module):
         labels = torch.cat([points.label for points in views])
         chosen = torch.randperm(len(labels))[: len(self.bank_labels)].to(labels.device)
         features, labels = features[chosen], labels[chosen]
-        held = self.bank_labels != EMPTY
+        held = (self.bank_labels != EMPTY).nonzero().squeeze(1)
         before = self.bank_features[held], self.bank_labels[held]
         bank = Bank(torch.cat([features, before[0]]), torch.cat([labels, before[1]]))
         self.bank_labels.fill_(EMPTY)

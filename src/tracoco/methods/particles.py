@@ -34,8 +34,9 @@ def median_variances(particles: Tensor) -> Tensor:
     if count == 1:
         return torch.ones(particles.shape[1], device=particles.device)
     squared = _squared_distances(particles.flatten(2).transpose(0, 1))
-    pairs = ~torch.eye(count, dtype=torch.bool, device=particles.device)
-    return squared[:, pairs].median(dim=1).values.clamp(min=1e-12)
+    # Behind each distance of a particle to itself come `count` others, up to the next such one.
+    pairs = squared.flatten(1)[:, 1:].reshape(-1, count - 1, count + 1)[..., :-1]
+    return pairs.flatten(1).median(dim=1).values.clamp(min=1e-12)
 
 
 def _squared_distances(places: Tensor) -> Tensor:
