@@ -83,8 +83,8 @@ above, under the settings of the paper's preset for 7 patients (`acdc-7`), learn
 augmentation, noise and ramp included. Crops have 96 x 96 pixels of slices of about 128 x 108, and
 there are 3,000 steps in place of 50,000.""",
     "la-half-vnet": """The paper's VNet at a quarter of its width, on the same scans and labels in
-voxels of 1.25 mm, half the field's resolution, under the settings of the paper's preset for 8 labels
-(`la-8`), learning rate, augmentation, noise and ramp included. The crop is about half of the
+voxels of 1.25 mm, half the field's resolution, under the settings of the paper's preset for 8
+labels (`la-8`), learning rate, augmentation, noise and ramp included. The crop is about half of the
 paper's, and there are 3,000 steps in place of 15,000.""",
     "la": """Left atrium, MR, cropped to the heart as in the field's files, in voxels of 1.875 mm.
 Of the 80 training scans in the order of the field's list, the first 8 of 64 have labels, and the
