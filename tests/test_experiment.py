@@ -358,7 +358,7 @@ def test_a_run_whose_crops_have_no_room_to_translate_says_so(tmp_path: Path) -> 
         settings = [*flat, "data.crop=[32,32]", f"data.room={room}"]
         run = tmp_path / f"room-{room}"
         train(project, load_config(None, settings), run, device="cpu")
-        shifts = [record["health"]["shift"] for record in read_log(run / "log.jsonl")]
+        shifts = [record["shift"] for record in read_log(run / "log.jsonl")]
         assert all((shift > 0) is moves for shift in shifts)
 
 

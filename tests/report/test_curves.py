@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracoco.report.curves import loss_charts, rate_chart, shift_chart, validation_chart
+from tracoco.report.curves import loss_charts, rate_chart, validation_chart
 
 if TYPE_CHECKING:
     from report.conftest import Bench
@@ -43,17 +43,14 @@ def test_without_validation_there_is_no_chart(bench: "Bench") -> None:
     assert validation_chart([bench.record(0)]) is None
 
 
-def test_rate_and_shift(bench: "Bench") -> None:
-    log = [bench.record(step) for step in range(3)]
-    rate, shift = rate_chart(log), shift_chart(log)
+def test_rate(bench: "Bench") -> None:
+    rate = rate_chart([bench.record(step) for step in range(3)])
     assert rate is not None
     assert rate.lines[0].values[0] == 0.05
-    assert shift is not None
-    assert shift.latest == "20.0 %"
 
 
 def test_an_empty_log_has_no_charts() -> None:
-    assert (loss_charts([]), rate_chart([]), shift_chart([])) == ([], None, None)
+    assert (loss_charts([]), rate_chart([])) == ([], None)
 
 
 def test_the_curve_of_test_cases_is_not_called_validation(bench: "Bench") -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_shares_gates_and_agreement_each_have_a_chart(bench: "Bench") -> None:
-    share, gates, agreement = health_charts(RunRecord.read(bench.run()))
+    share, gates, agreement, _ = health_charts(RunRecord.read(bench.run()))
     assert (share.latest, agreement.latest) == ("25.0 %", "95.0 %")
     assert {line.name for line in gates.lines} == {"likely", "unlikely"}
 
@@ -30,7 +30,7 @@ def test_several_classes_are_shown_with_their_sum(bench: "Bench") -> None:
     run = bench.run(
         log=[bench.record(0, health=health)], class_names=("background", "atrium", "wall")
     )
-    (share,) = health_charts(RunRecord.read(run))
+    share, _ = health_charts(RunRecord.read(run))
     shown = {line.name: line.values[0] for line in share.lines if line.style != "dashed"}
     assert shown == pytest.approx({"all foreground": 50, "atrium": 30, "wall": 20})
 
@@ -51,11 +51,18 @@ def test_a_method_without_pseudo_labels_has_no_charts(bench: "Bench") -> None:
 
 def test_an_unknown_figure_has_a_chart_of_its_own(bench: "Bench") -> None:
     run = bench.run(log=[bench.record(0, health={"certainty": 0.5})])
-    assert [chart.title for chart in health_charts(RunRecord.read(run))] == ["certainty"]
+    assert health_charts(RunRecord.read(run))[0].title == "certainty"
 
 
 def test_a_distance_is_shown_in_voxels_and_not_as_a_share(bench: "Bench") -> None:
     run = bench.run(log=[bench.record(0, health={"distance": 120.5})])
-    (distance,) = health_charts(RunRecord.read(run))
+    distance, _ = health_charts(RunRecord.read(run))
     assert distance.latest == "120.5 voxels"
     assert distance.lines[0].values.tolist() == [120.5]
+
+
+def test_the_shift_is_shown_for_methods_that_compare_crops_alone(bench: "Bench") -> None:
+    (*_, shift) = health_charts(RunRecord.read(bench.run()))
+    assert (shift.title, shift.latest) == ("mean shift", "20.0 %")
+    other = health_charts(RunRecord.read(bench.run("other", method={"name": "cps"})))
+    assert "mean shift" not in [chart.title for chart in other]

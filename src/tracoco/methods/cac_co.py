@@ -44,12 +44,10 @@ class CACCo(CoTraining):
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Also how far the first network agrees with itself in two crops, and their shift."""
+        """Also how far the first network's answers in two crops agree."""
         first = self.contrasts[0]
         assert isinstance(first, ContextContrast)  # noqa: S101 - a module list forgets the type
-        agreement = first.figures()["crop_agreement"]
-        own = {"crop_agreement": agreement, "shift": batch.mean_shift}
-        return super().health(batch) | own
+        return super().health(batch) | {"crop_agreement": first.figures()["crop_agreement"]}
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projectors."""

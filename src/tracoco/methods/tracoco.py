@@ -77,10 +77,9 @@ class TraCoCo(CoTraining):
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Also how many pseudo-labels pass the gates of Eq. (8), and how far crops are shifted."""
+        """Also how many pseudo-labels pass the gates of Eq. (8)."""
         gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
-        shift = {"shift": batch.mean_shift} if self.config.translation else {}
-        return super().health(batch) | gates | shift
+        return super().health(batch) | gates
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):

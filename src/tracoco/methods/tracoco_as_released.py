@@ -92,9 +92,9 @@ class TraCoCoAsReleased(TwoNetworks):
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
-        """Also how many pseudo-labels pass the two thresholds, and how far crops are shifted."""
+        """Also how many pseudo-labels pass the two thresholds."""
         gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
-        return super().health(batch) | gates | {"shift": batch.mean_shift}
+        return super().health(batch) | gates
 
     def _semi_supervised(self, batch: Batch) -> Tensor:
         """Each network learns, in a third pass, from the other's clean pass of all crops."""

@@ -1,4 +1,4 @@
-"""Charts of a run's log: every loss term, validation, learning rate, shift."""
+"""Charts of a run's log: every loss term, validation, learning rate."""
 
 from collections.abc import Callable, Sequence
 
@@ -42,20 +42,6 @@ def rate_chart(log: Sequence[Record]) -> Chart | None:
     thin = rate.thinned
     line = Line("learning rate", thin.steps, thin.values, colour=5)
     return Chart("learning rate", [line], short(rate.values[-1]))
-
-
-def shift_chart(log: Sequence[Record]) -> Chart | None:
-    """How far apart the two crops of a pair are."""
-    shift = pick(log, lambda record: record["shift"]) * 100
-    if not len(shift):
-        return None
-    return Chart(
-        "mean shift",
-        lines(shift, "mean shift", colour=4),
-        f"{number(shift.values.mean())} %",
-        "of the second crop of a pair against the first, in percent of the crop's size; "
-        "the figure is the mean of the run. At 0 there is no room to translate",
-    )
 
 
 def inner(group: str, name: str) -> Callable[[Record], float | None]:

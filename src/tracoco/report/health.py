@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracoco.methods import METHODS
 from tracoco.report.chart import Chart, Line
 from tracoco.report.curves import inner
 from tracoco.report.run_record import RunRecord
@@ -26,8 +27,6 @@ ABOUT = {
     "ambiguous": "voxels that the student is unsure of, which alone are compared with the teacher",
     "trust": "mean weight of the teacher's answers: the larger, the surer it is",
     "largest_component": "foreground that lies in the largest part of its class, which alone stays",
-    "shift": "between the two crops of a pair, mean over the axes, as a share of the crop; "
-    "nothing is translated where it is 0",
     "patches": "patches that hold enough of their class to be compared",
 }
 VOXELS = ("distance",)
@@ -35,12 +34,15 @@ VOXELS = ("distance",)
 
 
 def health_charts(run: RunRecord) -> list[Chart]:
-    """Class shares, gates, then each other figure; nothing for a method that reports none."""
+    """Class shares, gates, each other figure, and the shift of crops that are compared."""
     names = list(dict.fromkeys(name for record in run.log for name in record.get("health", {})))
     others = [name for name in names if not name.startswith(SHARE) and name not in GATES]
-    charts = [_share_chart(run), _gate_chart(run.log), *(_chart(run.log, name) for name in others)]
-    spans = run.collapsed_spans()
-    return [replace(chart, spans=spans) for chart in charts if chart]
+    found = [_share_chart(run), _gate_chart(run.log), *(_chart(run.log, name) for name in others)]
+    charts = [chart for chart in found if chart]
+    row = METHODS.get(run.config.method.name)
+    if charts and row and row.pairs:
+        charts.append(_shift_chart(run.log))
+    return [replace(chart, spans=run.collapsed_spans()) for chart in charts]
 
 
 def _share_chart(run: RunRecord) -> Chart | None:
@@ -70,6 +72,18 @@ def _chart(log: Sequence[Record], name: str) -> Chart | None:
         return None
     latest = f"{number(series.smoothed.values[-1])} {'voxels' if name in VOXELS else '%'}"
     return Chart(name, lines(series, name), latest, ABOUT.get(name, ""), from_zero=False)
+
+
+def _shift_chart(log: Sequence[Record]) -> Chart:
+    """How far apart the two crops of a pair are, for methods that compare them."""
+    shift = pick(log, lambda record: record["shift"]) * 100
+    return Chart(
+        "mean shift",
+        lines(shift, "mean shift", colour=4),
+        f"{number(shift.values.mean())} %",
+        "of the second crop of a pair against the first, in percent of the crop's size; "
+        "the figure is the mean of the run. At 0 there is no room to translate",
+    )
 
 
 def _drawn(parts: dict[str, Series]) -> list[Line]:

@@ -62,7 +62,6 @@ def render(run: RunRecord) -> str:
             losses=curves.loss_charts(run.log),
             validation=curves.validation_chart(run.log),
             rate=curves.rate_chart(run.log),
-            shift=curves.shift_chart(run.log),
             health=health_charts(run),
             sets=[(each, case_pictures(each)) for each in run.scores],
             context=read_context(run.root),
