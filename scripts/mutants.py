@@ -29,7 +29,11 @@ WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/mixing.py", "method
 COTRAINING, RELEASED = "methods/cotraining.py", "losses/as_released.py"
 CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/pseudo_labels.py"
 BATCHES, GEOMETRY, TRAINER = "data/batches.py", "geometry.py", "training/trainer.py"
-DATA, TRAINING = ("tests/data",), ("tests/training/test_trainer.py",)
+OVERFLOW, DATA, TRAINING = (
+    "training/overflow.py",
+    ("tests/data",),
+    ("tests/training/test_trainer.py",),
+)
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
@@ -91,9 +95,10 @@ MUTANTS = [
     Mutant("batch: a mask that cannot be pinned", BATCHES, "torch.ones(shape, dtype=torch.bool)", "torch.ones((), dtype=torch.bool).expand(shape)", DATA),
     Mutant("batch: slices of one case alone", BATCHES, "for id_ in ids for", "for id_ in ids[:1] for", DATA),
     Mutant("room: on one side alone", GEOMETRY, "low - missing // 2", "low", DATA),
-    Mutant("fp16: an overflow ends the run", TRAINER, " and not self.scaler.is_enabled()", "", TRAINING),
-    Mutant("fp16: statistics of an overflow stay", TRAINER, "buffer.copy_(before)", "buffer.copy_(buffer)", TRAINING),
-    Mutant("fp16: overflows are never too many", TRAINER, "self.skipped += 1", "self.skipped = 1", TRAINING),
+    Mutant("fp16: an overflow ends the run", TRAINER, "if self.scaler.is_enabled():", "if False:", TRAINING),
+    Mutant("fp16: statistics of an overflow stay", OVERFLOW, "buffer.copy_(before)", "buffer.copy_(buffer)", TRAINING),
+    Mutant("fp16: banks of an overflow stay", OVERFLOW, "part.set_extra_state(state)", "part.set_extra_state(part.get_extra_state())", TRAINING),
+    Mutant("fp16: overflows are never too many", OVERFLOW, "len(self.skipped) >= MOST_SKIPPED", "False", TRAINING),
     Mutant("preset: another method's settings taken over", "methods/method.py", " and _owner(own, key) is _owner(other, key)", "", ("tests/test_presets.py",)),
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ import torch
 import yaml
 from samples import make_project, write_balls
 
+from tracoco.benchmark.run_spec import RunSpec
 from tracoco.console import progress_console
 from tracoco.errors import UserError
 from tracoco.experiment import Experiment, train
@@ -378,7 +379,7 @@ def test_a_run_says_which_settings_of_its_preset_were_dropped(tmp_path: Path) ->
     for name, dropped in (("cps", "consistency_weight, entropy_weight, likely"), ("tracoco", "")):
         config = load_config("la-8", [f"method.name={name}", *small])
         lines = "\n".join(Experiment.of(project, config).warnings())
-        assert (f"'{name}' does not share" in lines) is bool(dropped)
+        assert (f"not applied to '{name}'" in lines) is bool(dropped)
         assert dropped in lines
 
 
@@ -387,3 +388,20 @@ def test_slices_are_sampled_in_2d_alone(tmp_path: Path) -> None:
         Experiment.of(
             make_project(tmp_path), load_config(None, [*SHORT, "data.slice_sampling=uniform"])
         )
+
+
+def test_a_run_of_0_1_0_is_resumed_and_found_though_there_are_new_settings(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    run, config = tmp_path / "run", load_config(None, [*SHORT, "training.save_every=1"])
+    train(project, config, run, device="cpu")
+    checkpoint = torch.load(run / "last.pt", weights_only=True)
+    recorded = checkpoint["data settings"] | checkpoint["method settings"]
+    # What 0.1.0 wrote had none of these keys.
+    assert not {"room", "slice_sampling", "augmentation", "negative_gate"} & recorded.keys()
+    train(project, config, run, resume=True, device="cpu")
+    changed = load_config(None, [*SHORT, "training.save_every=1", "data.room=0.25"])
+    with pytest.raises(UserError, match=r"data settings: \{'room': None\}, now \{'room': 0.25\}"):
+        train(project, changed, run, resume=True, device="cpu")
+    plain, roomy = (RunSpec(None, words).folder(run, 0) for words in ((), ("data.room=0.25",)))
+    assert plain != roomy
+    assert plain == RunSpec(None, ("data.room=0.0", "method.negative_gate=class")).folder(run, 0)

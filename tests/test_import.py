@@ -320,7 +320,10 @@ def test_code_in_a_file_is_not_executed(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_files_that_are_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "model.pth" in refused(tmp_path, b"not a file of torch")
+    for other in (b"<html>not found</html>", b"", b"\x1f\x8bNIfTI"):
+        assert "model.pth is not a file of weights that torch has written" in refused(
+            tmp_path, other
+        )
     torch.save(PlainVNet(1).state_dict(), tmp_path / "model.pth")
     whole = (tmp_path / "model.pth").read_bytes()
     assert "damaged" in refused(tmp_path, whole[: len(whole) // 2])
@@ -335,6 +338,15 @@ def test_files_that_are_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(UserError, match="is not a file"):
         import_checkpoint(tmp_path, "la", tmp_path / "run")
+
+
+def test_settings_of_a_method_are_refused(tmp_path: Path) -> None:
+    torch.save(PlainVNet(1).state_dict(), tmp_path / "model.pth")
+    with pytest.raises(UserError, match="an imported run has no method to set"):
+        import_checkpoint(
+            tmp_path / "model.pth", "la", tmp_path / "run", overrides=["method.noise=1"]
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_network_that_does_not_fit(tmp_path: Path) -> None:

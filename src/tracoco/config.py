@@ -11,6 +11,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -113,16 +114,33 @@ class AugmentationConfig(Settings):
         """Take the amounts that are not given from the strength, so that a run records them all."""
         if not isinstance(values, dict):
             return values
+        for amount in ("rotation", "elastic", "gamma", "contrast", "brightness", "noise", "coarse"):
+            _check_chance(values, amount)
         strength = values.get("strength", "off")
         strength = "off" if strength is False else strength  # YAML reads off as false
         known = STRENGTHS.get(strength, {}) if isinstance(strength, str) else {}
         return {**known, **values, "strength": strength}
+
+    @field_validator("scaling", "blur")
+    @classmethod
+    def _ordered(cls, limits: tuple[float, float]) -> tuple[float, float]:
+        if limits[0] > limits[1]:
+            raise ValueError(f"the first must not be larger than the second: {list(limits)}")
+        return limits
 
     @property
     def active(self) -> bool:
         """Whether any pair is changed."""
         chances = self.model_dump(include={n for n in type(self).model_fields if "chance" in n})
         return any(chances.values())
+
+
+def _check_chance(values: dict[str, Any], amount: str) -> None:
+    """Refuse an amount that nothing would ever use."""
+    chance = f"{amount}_chance"
+    strength = STRENGTHS.get(str(values.get("strength", "off")), {})
+    if amount in values and not values.get(chance, strength.get(chance)) and chance not in values:
+        raise ValueError(f"{amount} is set, but {chance} is 0: set it too, or a strength")
 
 
 class DataConfig(Settings):
@@ -149,9 +167,9 @@ class DataConfig(Settings):
     low: whatever is left if the second crop lies anywhere below the first, as in the release.
     """
     room: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """By how much of a crop its place can vary at least, along every axis but the slice axis. Where
-    a scan is too small for that, crops reach beyond it, and no loss counts what lies there. With 0,
-    a scan that is no larger than a crop leaves no room to translate."""
+    """Smallest range of crop positions along each axis (in-plane axes in 2D), as a fraction of the
+    crop. Where a scan is too small for it, crops are padded beyond the scan, and every loss leaves
+    the padding out. With 0, a scan that is no larger than a crop leaves no room to translate."""
     slice_sampling: Literal["by_case", "uniform"] = "by_case"
     """For 2D projects. by_case: every case equally often, then any slice of it. uniform: every
     slice equally often, as lists of slices are sampled."""
@@ -263,6 +281,31 @@ class Config(Settings):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     inference: InferenceConfig = InferenceConfig()
+
+
+ADDED_LATER: dict[str, dict[str, Any]] = {
+    "data": {
+        "room": 0.0,
+        "slice_sampling": "by_case",
+        "augmentation": AugmentationConfig().model_dump(mode="json"),
+    },
+    "method": {"negative_gate": "class", "scales": 1},
+}
+"""Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""
+
+
+def recorded_settings(config: Config) -> dict[str, Any]:
+    """All settings that a result depends on, without those that say what was always so.
+
+    A run of an older version has the same ones, so that it can be resumed and is found again.
+    """
+    settings = config.model_dump(mode="json", exclude=SAME_RESULT)
+    for group, neutral in ADDED_LATER.items():
+        kept = settings[group].items()
+        settings[group] = {
+            key: value for key, value in kept if key not in neutral or value != neutral[key]
+        }
+    return settings
 
 
 def parse_config(values: dict[str, Any], source: str) -> Config:

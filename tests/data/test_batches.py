@@ -131,6 +131,21 @@ def test_no_tensor_of_a_batch_overlaps_itself_so_that_it_can_be_pinned(
         torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
 
 
+def test_pinning_reaches_every_tensor(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, pinned = source(project)[0], list[torch.Tensor]()
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        pinned.append(tensor)
+        return tensor
+
+    # There is no GPU here; that these tensors can be pinned is what the test above asks.
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    batch.pin_memory()
+    first, second = batch.first, batch.second
+    expected = (first.values, first.inside, second.values, second.inside, batch.labels)
+    assert {id(tensor) for tensor in pinned} == {id(tensor) for tensor in expected}
+
+
 def test_every_slice_is_drawn_equally_often_if_asked(project: Project) -> None:
     made = source(project)
     config = DataConfig(slice_sampling="uniform", labelled_batch=2, unlabelled_batch=0)

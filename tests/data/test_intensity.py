@@ -109,3 +109,19 @@ def test_noise_has_the_deviation_that_was_drawn() -> None:
         deviations.append((changed - before).std() / before.std())
     assert max(deviations) < 0.43
     assert 0.17 < np.mean(deviations) < 0.23
+
+
+def test_padding_is_no_part_of_the_image_that_amounts_are_relative_to() -> None:
+    amounts = AugmentationConfig(
+        strength="full", gamma_chance=1.0, contrast_chance=1.0, blur_chance=0.0, coarse_chance=0.0
+    )
+    small = image()
+    padded = np.zeros((1, 24, 10, 8), dtype=np.float32)
+    padded[:, :12] = small
+    inside = np.zeros((24, 10, 8), dtype=bool)
+    inside[:12] = True
+    everywhere = np.ones((12, 10, 8), dtype=bool)
+    change_intensities(small, everywhere, np.random.default_rng(2), amounts, AXES)
+    change_intensities(padded, inside, np.random.default_rng(2), amounts, AXES)
+    np.testing.assert_allclose(padded[:, :12], small, atol=1e-5)
+    assert not padded[:, 12:].any()

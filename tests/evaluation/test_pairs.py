@@ -76,3 +76,12 @@ def test_the_fields_hdf5_files_are_truths_by_their_case(tmp_path: Path) -> None:
     ]
     (single,), _ = pair_files(predictions / "A.nii.gz", truth / "A" / "mri_norm2.h5")
     assert single.case == "A"
+
+
+def test_a_folder_of_hdf5_scans_is_no_folder_of_predictions(tmp_path: Path) -> None:
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    touch(scans / "A", "mri_norm2.h5")
+    # Scored with itself it would be perfect.
+    with pytest.raises(UserError, match="scans holds no scan"):
+        pair_files(scans, scans)

@@ -129,8 +129,8 @@ def test_hdf5_volumes_below_a_folder_are_found_without_their_slices(tmp_path: Pa
     assert list(names(tmp_path / "ACDC")) == ["patient001_frame01", "patient002_frame01"]
     touch(tmp_path / "Pancreas" / "data", "image0001_norm.h5")
     assert names(tmp_path / "Pancreas") == {"image0001": ["image0001_norm.h5"]}
-    # Right in the folder they have been called by their files all along.
-    assert list(names(tmp_path / "Pancreas" / "data")) == ["image0001_norm"]
+    # The same case has the same name, whichever folder is given.
+    assert list(names(tmp_path / "Pancreas" / "data")) == ["image0001"]
     touch(tmp_path / "Pancreas" / "copy", "image0001.h5")
     with pytest.raises(UserError, match="has case 'image0001' more than once"):
         names(tmp_path / "Pancreas")

@@ -10,6 +10,7 @@ from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
 from tracoco.methods.ps_mt import PSMT
+from tracoco.methods.pseudo_labels import CleanPass
 from tracoco.methods.two_teachers import TwoTeachers
 
 PAST_THE_RAMP = 1000
@@ -247,14 +248,16 @@ def test_teachers_label_without_dropout_and_go_back_to_training() -> None:
     assert all(part.training for part in method.modules())
 
 
-def test_teachers_label_by_the_statistics_of_the_batch() -> None:
+@pytest.mark.parametrize("form", ["batch", "clean"])
+def test_teachers_label_by_the_statistics_that_are_asked_for(form: CleanPass) -> None:
     norms = [nn.BatchNorm2d(2, affine=False) for _ in range(2)]
-    teachers = TwoTeachers(norms).train()
+    teachers = TwoTeachers(norms, form).train()
     values = make_batch(2).first.values
     # Channel 1 is far below channel 0, but each is normalised by its own mean and deviation.
     crops = torch.cat([values.flip(0), values - 50], dim=1)
     *_, both = teachers.label(crops)
-    assert torch.equal(both.argmax(dim=1) == 1, (values > values.flip(0))[:, 0])
+    brighter = (values > values.flip(0))[:, 0]
+    assert torch.equal(both.argmax(dim=1) == 1, brighter & (form == "batch"))
     for norm in norms:
         assert torch.equal(norm.get_buffer("running_mean"), torch.zeros(2))
 

@@ -159,5 +159,5 @@ def test_several_structures_with_sigmoids_are_refused() -> None:
 def test_an_unknown_network_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"holds no network that is known here.*the VNet of BCP"):
         recognise({"layer1.weight": torch.zeros(2)}, "model.pth")
-    with pytest.raises(UserError, match=r"no sound block_one\.conv\.0\.weight"):
+    with pytest.raises(UserError, match=r"block_one\.conv\.0\.weight of .* is missing"):
         ours({"block_one.conv.0.weight": torch.zeros(2)})

@@ -1,3 +1,4 @@
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,17 +17,12 @@ from tracoco.methods.supervised import Supervised
 from tracoco.training.arrangement import Arrangement
 from tracoco.training.checkpoint import load_checkpoint
 from tracoco.training.journal import Journal
+from tracoco.training.overflow import MOST_SKIPPED
 from tracoco.training.progress import SilentDisplay
 from tracoco.training.run_log import read_log
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
-from tracoco.training.trainer import (
-    MOST_SKIPPED,
-    FitResult,
-    Trainer,
-    Validate,
-    step_seed,
-)
+from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
 
 ALONE = Team(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
@@ -148,7 +144,7 @@ def half_precision(folder: Path, clip_norm: float | None = None) -> tuple[Traine
     method, norm = make_method("supervised"), nn.BatchNorm3d(1, affine=False)
     assert isinstance(method, Supervised)
     method.network = nn.Sequential(norm, method.network)
-    config = settings(40, **({} if clip_norm is None else {"clip_norm": clip_norm}))
+    config = settings(400, **({} if clip_norm is None else {"clip_norm": clip_norm}))
     arrangement = Arrangement(precision="fp16")
     return Trainer(method, config, folder, ALONE, identity={}, arrangement=arrangement), norm
 
@@ -179,28 +175,80 @@ def test_a_step_that_overflows_in_fp16_is_skipped_and_logged(
         before, statistics = weights(made.method), norm.get_buffer("running_mean").clone()
         scale = made.scaler.get_scale()
         made.fit([overflowing(good[3])], journal, StopRequest())
-        assert made.scaler.get_scale() == scale / 2
+        # The scale of the loss is not at fault where the loss itself overflows.
+        assert made.scaler.get_scale() == scale
         assert all(map(torch.equal, before, weights(made.method)))
         assert torch.equal(norm.get_buffer("running_mean"), statistics)
         made.fit(good[4:], journal, StopRequest())
     assert not all(map(torch.equal, before, weights(made.method)))
     assert all(value.isfinite().all() for value in weights(made.method))
-    log = read_log(tmp_path / "log.jsonl")
-    assert [entry.get("skipped") for entry in log] == [None, None, None, 1, None, None]
+    log, cases = read_log(tmp_path / "log.jsonl"), ["case0", "case1", "case2", "case3"]
+    assert [entry.get("skipped") for entry in log] == [None, None, None, cases, None, None]
     assert (log[3]["loss"], log[3]["terms"]["supervised"], log[3]["health"]) == (None, None, {})
     assert display.said == [
-        "step 3: overflow in fp16: the step is skipped and the scale of the loss lowered"
+        "step 3: overflow in fp16, the step is skipped: cases case0, case1, case2, case3"
     ]
 
 
-def test_a_run_that_only_overflows_in_fp16_ends(tmp_path: Path) -> None:
+def test_gradients_that_overflow_are_skipped_by_the_scaler(tmp_path: Path) -> None:
+    made, norm = half_precision(tmp_path)
+    made.fit(some_batches(0, 1), None, StopRequest())
+    before, statistics = weights(made.method), norm.get_buffer("running_mean").clone()
+    made.scaler.load_state_dict(made.scaler.state_dict() | {"scale": 2.0**120})
+    made.fit(some_batches(1, 2), None, StopRequest())
+    assert made.scaler.get_scale() == 2.0**119
+    assert made.overflow.skipped == [1]
+    assert all(map(torch.equal, before, weights(made.method)))
+    assert torch.equal(norm.get_buffer("running_mean"), statistics)
+
+
+def test_a_run_that_overflows_too_often_in_fp16_ends_and_a_resumed_one_goes_on_counting(
+    tmp_path: Path,
+) -> None:
     made, _ = half_precision(tmp_path)
-    # One good step in between starts the count anew.
-    mostly = [overflowing(make_batch()) for _ in range(MOST_SKIPPED - 1)]
-    made.fit([*mostly, make_batch(), *mostly], None, StopRequest())
-    assert made.skipped == MOST_SKIPPED - 1
-    with pytest.raises(UserError, match=r"last 20 steps overflowed in fp16.*precision=bf16"):
+    # Every other step: neither are they in a row, nor does the scale fall.
+    mostly = [overflowing(make_batch()), make_batch()] * (MOST_SKIPPED - 1)
+    made.fit([*mostly, make_batch(), make_batch()], None, StopRequest())
+    assert len(made.overflow.skipped) == MOST_SKIPPED - 1
+    again, _ = half_precision(tmp_path)
+    again.resume()
+    assert again.overflow.skipped == made.overflow.skipped
+    with pytest.raises(UserError, match=r"20 of the last 200 steps overflowed.*cases case0, case1"):
+        again.fit([overflowing(make_batch())], None, StopRequest())
+
+
+def test_overflows_of_long_ago_do_not_count(tmp_path: Path) -> None:
+    made, _ = half_precision(tmp_path)
+    made.overflow.skipped = list(range(MOST_SKIPPED - 1))
+    made.step = 200 + MOST_SKIPPED
+    made.fit([overflowing(make_batch())], None, StopRequest())
+    assert made.overflow.skipped == [200 + MOST_SKIPPED]
+
+
+def test_a_scale_that_falls_for_ever_ends_the_run(tmp_path: Path) -> None:
+    made, _ = half_precision(tmp_path)
+    made.fit(some_batches(0, 1), None, StopRequest())
+    made.scaler.load_state_dict(made.scaler.state_dict() | {"scale": 2.0**-11})
+    with pytest.raises(UserError, match="overflowed in fp16"):
         made.fit([overflowing(make_batch())], None, StopRequest())
+
+
+@pytest.mark.parametrize("name", ["caml", "cac", "patchcl", "dhc", "ss-net", "bcp", "sassnet"])
+def test_whatever_a_method_remembers_is_as_it_was_after_a_skipped_step(
+    tmp_path: Path, name: str
+) -> None:
+    config, method = settings(), make_method(name, 2)
+    fp16 = Arrangement(precision="fp16")
+    made = Trainer(method, config, tmp_path, ALONE, identity={}, arrangement=fp16)
+    made.fit([make_batch(2), make_batch(2, seed=1)], None, StopRequest())
+    method.before_step = lambda *_: None  # type: ignore[method-assign]  # an inner step stays
+    before = copy.deepcopy(method.state_dict())
+    made.fit([overflowing(make_batch(2, seed=2))], None, StopRequest())
+    assert made.overflow.skipped == [2]
+    after = method.state_dict()
+    assert before.keys() == after.keys()
+    for key, value in before.items():
+        torch.testing.assert_close(after[key], value, rtol=0, atol=0, equal_nan=True, msg=key)
 
 
 def test_gradients_are_clipped_per_network(tmp_path: Path) -> None:

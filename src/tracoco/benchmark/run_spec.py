@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracoco.config import SAME_RESULT, Config
+from tracoco.config import Config, recorded_settings
 from tracoco.methods.method import resolved_choice
 from tracoco.presets import load_config
 from tracoco.project.digest import digest
@@ -31,6 +31,6 @@ class RunSpec:
             data: a digest of splits, plan and scans; other data is another run.
         """
         config = self.config(seed)
-        settings = config.model_dump(mode="json", exclude={"seed": True, **SAME_RESULT})
+        settings = {key: v for key, v in recorded_settings(config).items() if key != "seed"}
         labels = "" if config.data.labelled is None else f"-{config.data.labelled}labels"
         return root / f"{config.method.name}{labels}-{digest([settings, data])[:8]}-seed{seed}"

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 @app.command("import")
 def import_(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A released .pth file.")],
-    preset: Annotated[str, typer.Option(help="Of the data set that it was trained on.")],
+    preset: Annotated[str, typer.Option(help="Preset of the data set it was trained on.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The new run's folder.")],
     intensities: Annotated[
         Literal["min-max", "stored"] | None,
-        typer.Option(help="Scale scans to [0, 1], or not; as the repository does if not given."),
+        typer.Option(help="Scale each scan to [0, 1], or keep its values. Default: by repository."),
     ] = None,
     overrides: Overrides = None,
 ) -> None:

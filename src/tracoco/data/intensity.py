@@ -35,19 +35,28 @@ def change_intensities(
         amounts: how much, and how often.
         axes: spatial axes, counted from behind, along which it may be blurred or made coarse.
     """
+    whole = bool(inside.all())
     for channel in image:
-        _change(channel, random, amounts, axes)
-    image *= inside
+        _change_sharpness(channel, random, amounts, axes)
+        # Without the padding, whose zeros would be part of mean, deviation and range.
+        values = channel.reshape(-1) if whole else channel[inside]
+        _change_values(values, random, amounts)
+        if not whole:
+            channel[inside] = values
+            channel[~inside] = 0
 
 
-def _change(
+def _change_sharpness(
     channel: Image, random: Generator, amounts: AugmentationConfig, axes: tuple[int, ...]
 ) -> None:
-    """The order is that of acquiring an image: optics, then resolution, then electronics."""
     if random.random() < amounts.blur_chance:
         channel[...] = blur(channel, random.uniform(*amounts.blur), axes)
     if random.random() < amounts.coarse_chance:
         channel[...] = coarse(channel, random.uniform(1, amounts.coarse), axes)
+
+
+def _change_values(channel: Image, random: Generator, amounts: AugmentationConfig) -> None:
+    """In place, after sharpness: a scanner's electronics come behind its optics."""
     if random.random() < amounts.contrast_chance:
         stretch(channel, _factor(random, amounts.contrast))
     if random.random() < amounts.gamma_chance:

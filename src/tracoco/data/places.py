@@ -31,6 +31,12 @@ def start_ranges(
     return ranges if slice_ is None else [(slice_, slice_), *ranges[1:]]
 
 
+def has_room(shape: Sequence[int], size: Index, room: float = 0.0) -> bool:
+    """Whether a crop has another place along any axis; a single slice is not shifted."""
+    ranges = start_ranges(tuple(shape), size, room)
+    return any(low < high and n > 1 for (low, high), n in zip(ranges, size, strict=True))
+
+
 def draw_first(
     case: StoredCase, size: Index, ranges: Sequence[Range], random: Generator, foreground: float
 ) -> Box:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from tracoco.evaluation.context_pairs import Volume, answers, compare, draw_pair, has_room
+from tracoco.data.places import has_room
+from tracoco.evaluation.context_pairs import Volume, answers, compare, draw_pair
 from tracoco.geometry import Index
 from tracoco.inference.sliding_window import Predict
 

@@ -1,6 +1,5 @@
 """A pair of crops of one scan: where they lie, what is answered in their overlap, how far apart."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -32,11 +31,6 @@ class PairScore:
     """KL(first || second), mean over the voxels, Eq. (4); in nats."""
     differing: float
     """Share of the voxels that get another label."""
-
-
-def has_room(shape: Sequence[int], crop: Index) -> bool:
-    """Whether a crop has another place within half its size; a single slice is not shifted."""
-    return any(size > 1 and length > size for length, size in zip(shape, crop, strict=True))
 
 
 def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tuple[Box, Box]:

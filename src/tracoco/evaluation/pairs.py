@@ -38,7 +38,7 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
     if Project(truth).exists:
         truths = {case.id: case.label for case in Project(truth).test_cases() if case.label}
     else:
-        truths = _by_stem(truth, problems)
+        truths = _by_stem(truth, problems, below=True)
     for stem in sorted(predictions.keys() ^ truths.keys()):
         problems.append(
             f"{predictions[stem]} has no truth: {truth} has no '{stem}'; add it, or move it away"
@@ -49,7 +49,11 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
     return [Pair(stem, predictions[stem], truths[stem]) for stem in shared], problems
 
 
-def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
+def _by_stem(folder: Path, problems: list[str], *, below: bool = False) -> dict[str, Path]:
+    """The labels of a folder by case; those of HDF5 scans in folders below it only if asked.
+
+    Predictions never lie there: a folder of scans in their place would be scored with itself.
+    """
     found: dict[str, Path] = {}
     maps = further_files(folder)  # they lie beside the labels that they belong to
     for path in (path for path in scans_in(folder) if path.name not in maps):
@@ -57,7 +61,8 @@ def _by_stem(folder: Path, problems: list[str]) -> dict[str, Path]:
         first = found.setdefault(name, path)
         if first != path:
             problems.append(f"{first} and {path.name} are both '{name}'; keep one")
-    found = found or volumes_below(folder)
+    if below and not found:
+        found = volumes_below(folder)
     if not found:
         raise UserError(f"{folder} holds no scan; give the folder that the label files are in")
     return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracoco.config import Config
-from tracoco.data.places import start_ranges
+from tracoco.data.places import has_room
 from tracoco.errors import UserError
 from tracoco.geometry import Index
 from tracoco.methods import method_row
@@ -51,14 +51,10 @@ def room_warning(shapes: Sequence[Index], crop: Index, room: float) -> list[str]
         crop: size of a crop in the same axis order.
         room: `DataConfig.room`.
     """
-    axes = [axis for axis, size in enumerate(crop) if size > 1]
-    still = 0
-    for shape in shapes:
-        ranges = start_ranges(shape, crop, room)
-        still += all(ranges[axis][0] == ranges[axis][1] for axis in axes)
+    still = sum(not has_room(shape, crop, room) for shape in shapes)
     if not still:
         return []
-    size = " x ".join(str(crop[axis]) for axis in axes)
+    size = " x ".join(str(n) for n in crop if n > 1)
     return [
         f"warning: {still} of {len(shapes)} scans leave crops of {size} voxels no room to "
         "translate: there both crops of a pair are the same, and translation consistency compares "

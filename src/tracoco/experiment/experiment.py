@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracoco.config import SAME_RESULT, Config
+from tracoco.config import Config, recorded_settings
 from tracoco.data.batches import BatchSource, Share
 from tracoco.data.crop_pair import CropRule
 from tracoco.evaluation.validation import mean_dice
@@ -146,7 +146,7 @@ class Experiment:
 
     def identity(self, team: Team) -> dict[str, Any]:
         """What must be the same for a run to go on as if it had never been stopped."""
-        settings = self.config.model_dump(mode="json", exclude=SAME_RESULT)
+        settings = recorded_settings(self.config)
         return {
             **{f"{group} settings": values for group, values in settings.items()},
             "splits": self.splits.hash(),
@@ -177,8 +177,8 @@ class Experiment:
         name, lines = self.config.method.name, []
         if self.dropped:
             lines.append(
-                f"warning: the preset has settings for another method that '{name}' does not "
-                f"share, and they are dropped: {', '.join(self.dropped)}"
+                f"warning: settings of the preset's method that are not applied to '{name}': "
+                f"{', '.join(self.dropped)}; set method.KEY yourself where '{name}' has it"
             )
         if method_row(name).pairs and self.config.data.overlap != "full":
             cases = [self.store.case(id_) for id_ in (*self.splits.labelled, *self.unlabelled)]

@@ -79,9 +79,10 @@ class CoTrainingConfig(TwoNetworksConfig):
     axes if not given."""
     pseudo_labels: PseudoLabelPass = "batch"
     """The pass that pseudo-labels come from. `batch`: one without noise and dropout, where
-    BatchNorm uses the statistics of the batch, as in the authors' release. `clean`: the same, but
-    BatchNorm uses its running statistics, as at test time. `training`: the noisy training pass, as
-    in Eq. (2), at no cost. The first two differ for networks with BatchNorm alone."""
+    BatchNorm uses the statistics of all crops of the batch, as in the authors' release. `clean`:
+    the same, but BatchNorm uses its running statistics, as at test time. `training`: the noisy
+    training pass, as in Eq. (2), at no cost. The first two differ for networks with BatchNorm
+    alone."""
 
 
 class CoTraining(TwoNetworks):

@@ -14,6 +14,7 @@ from tracoco.methods.ema import move_average
 from tracoco.methods.figures import answer_shares, divergence_figures
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.mixing import check_partners, draw_mix
+from tracoco.methods.pseudo_labels import CleanPass
 from tracoco.methods.strong_view import strong_view
 from tracoco.methods.two_teachers import TwoTeachers
 from tracoco.networks.network import with_features
@@ -48,6 +49,9 @@ class PSMTConfig(Settings):
     """Length of the noise on the student's coarsest map, one number a crop."""
     cutmix: bool = True
     """Put a box of another crop's strong view into each one."""
+    pseudo_labels: CleanPass = "batch"
+    """What BatchNorm uses where the teachers label unlabelled crops: `batch`, the statistics of
+    these crops, or `clean`, its running statistics."""
     predict_with: Literal["teachers", "teacher"] = "teachers"
     """Both teachers, which takes twice as long, or the first alone."""
 
@@ -68,7 +72,8 @@ class PSMT(Method):
             check_partners(facts.unlabelled_batch, None, facts.dimensions)
         self.config = config
         self.student = with_features(build_network(), "ps-mt")
-        self.teachers = TwoTeachers(with_features(build_network(), "ps-mt") for _ in range(2))
+        teachers = (with_features(build_network(), "ps-mt") for _ in range(2))
+        self.teachers = TwoTeachers(teachers, config.pseudo_labels)
         self.intensity_range = facts.intensity_range
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or max(1, round(0.15 * facts.total_steps))

@@ -26,7 +26,7 @@ class WeakToStrongConfig(Settings):
     """Put a box of another crop's strong view into every other one, as UniMatch's release does."""
     pseudo_labels: PseudoLabelPass = "training"
     """The pass that pseudo-labels come from: `training`, with dropout, as in UniMatch's release;
-    `batch`, one of their own without dropout, where BatchNorm uses the statistics of the batch;
+    `batch`, one of the unlabelled crops alone without dropout, by BatchNorm's statistics of these;
     `clean`, the same with its running statistics. What one crop gives to another always comes from
     a pass of its own: `batch`, unless `clean` is chosen."""
 

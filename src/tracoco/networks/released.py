@@ -85,8 +85,8 @@ class Released:
         weight = self.tensors.get(f"{layer}.weight")
         if weight is None or weight.dim() != self.naming.dimensions + 2:
             raise UserError(
-                f"{self.source} has no sound {layer}.weight, which is a layer of "
-                f"{self.naming.about}; use the file as it was released"
+                f"{self.source}: {layer}.weight of {self.naming.about} is missing or has the wrong "
+                "number of dimensions; use the file as it was released"
             )
         return weight
 

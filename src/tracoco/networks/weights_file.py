@@ -13,6 +13,8 @@ from tracoco.errors import UserError
 
 WRAPPERS = ("state_dict", "net", "model", "model_state_dict", "network")
 """Keys under which a file may keep its tensors beside other things."""
+PICKLE, ARCHIVE = b"\x80", b"PK"
+"""How a pickle and a zip archive start."""
 LARGEST_BYTES = 2**31
 """The released files have about 40 MB."""
 
@@ -21,6 +23,11 @@ def read_weights(model: Path) -> Mapping[str, Tensor]:
     """The named tensors of one network; other things that the file keeps are left out."""
     if not model.is_file():
         raise UserError(f"{model} is not a file; give the .pth file that was released")
+    if not _may_be_weights(model):
+        raise UserError(
+            f"{model} is not a file of weights that torch has written; download it again, and see "
+            "that it is not a web page"
+        )
     size = model.stat().st_size
     if zipfile.is_zipfile(model):
         with zipfile.ZipFile(model) as archive:
@@ -34,11 +41,20 @@ def read_weights(model: Path) -> Mapping[str, Tensor]:
             f"{model} holds more than tensors and plain values, and to read it would be to execute "
             "code from the file; ask for a file that was saved from state_dict()"
         ) from error
-    except (RuntimeError, EOFError, zipfile.BadZipFile, ValueError, KeyError) as error:
+    except (
+        *(RuntimeError, EOFError, zipfile.BadZipFile, ValueError, KeyError),
+        *(OSError, AttributeError, TypeError),
+    ) as error:
         raise UserError(
             f"{model} is damaged or is not a file of weights; download it again"
         ) from error
     return _unwrapped(content, model)
+
+
+def _may_be_weights(model: Path) -> bool:
+    """Whether it starts as torch's files do: as a zip archive, or older ones as a pickle."""
+    with model.open("rb") as file:
+        return file.read(2).startswith((PICKLE, ARCHIVE))
 
 
 def _unwrapped(content: Any, model: Path) -> Mapping[str, Tensor]:

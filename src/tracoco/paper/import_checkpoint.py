@@ -66,6 +66,8 @@ def import_checkpoint(
     model, out = Path(model), Path(out)
     if out.exists():
         raise UserError(f"{out} already exists; choose another --out")
+    if any(override.strip().startswith("method.") for override in overrides):
+        raise UserError("an imported run has no method to set; leave out --set method...")
     dataset = _dataset(preset)
     released = recognise(read_weights(model), str(model))
     wanted = load_config(preset, [*overrides, f"method.name={METHOD}"])

@@ -18,9 +18,9 @@ CLASSES = {"la": 2, "pancreas": 2, "brats19": 2, "acdc": 4}
 """Of each data set, the background included; all have one channel."""
 
 CONVENTION = (
-    "Parameters and MACs are of the network that predicts, for one crop. MACs are counted as in "
-    "the paper, with thop; --json has the true ones (our_true_macs_g). The paper cuts 9.449 off to "
-    "9.44."
+    "Parameters and MACs are of the network that predicts, for one crop. MACs are counted by the "
+    "rules of thop, as in the paper; --json has the true ones (our_true_macs_g). The paper cuts "
+    "9.449 off to 9.44."
 )
 
 _UNET = (

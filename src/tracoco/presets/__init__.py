@@ -22,6 +22,8 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
     values = stated
     for override in overrides:
         values = merged(values, _parse_override(override))
+    if PRESET in (values.get("method") or {}):
+        raise UserError(f"method.{PRESET} is not a setting; choose a preset with --preset")
     if _names_another(stated.get("method"), values.get("method")):
         values = merged(values, {"method": {PRESET: stated["method"]}})
     return parse_config(values, preset or "settings")

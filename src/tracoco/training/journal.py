@@ -11,9 +11,9 @@ from tracoco.training.run_log import Record, RunLog, rewind_log
 
 
 def _overflow(record: Record) -> Iterator[str]:
-    """A step that was skipped, the first of several in a row."""
-    if record.get("skipped") == 1:
-        yield "overflow in fp16: the step is skipped and the scale of the loss lowered"
+    """A step that was skipped."""
+    if "skipped" in record:
+        yield f"overflow in fp16, the step is skipped: cases {', '.join(record['skipped'])}"
 
 
 class Journal:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +17,12 @@ from tracoco.methods.method import Method, evaluating
 from tracoco.training.arrangement import Arrangement, arrange
 from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from tracoco.training.journal import Journal
+from tracoco.training.overflow import OverflowGuard
 from tracoco.training.run_log import Record
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
 
 Validate = Callable[[Method], dict[str, float]]
-MOST_SKIPPED = 20
-"""Steps in a row that may overflow in fp16. The scale of the loss, 65,536 at first, is halved after
-each, so that by then it is below 1 and lowering it further would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,8 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(
             team.device.type, enabled=self.arrangement.precision == "fp16"
         )
+        self.overflow = OverflowGuard(method, self.scaler)
         self.step = 0
-        self.skipped = 0
-        """Steps in a row, up to this one, that overflowed and moved nothing."""
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
@@ -93,9 +91,11 @@ class Trainer:
             return
         checkpoint = load_checkpoint(path, self.team.device)
         for key, expected in self.identity.items():
-            if checkpoint.get(key) != expected:
+            found = checkpoint.get(key)
+            if found != expected:
+                there, here = _differing(found, expected)
                 raise UserError(
-                    f"{path} was saved with other {key}: {checkpoint.get(key)}, now {expected}; "
+                    f"{path} was saved with other {key}: {there}, now {here}; "
                     "resume with the same, or train into a new folder"
                 )
         self.method.load_state_dict(checkpoint["method"])
@@ -104,6 +104,7 @@ class Trainer:
             group["fused"] = self.arrangement.fused_optimizer or None
         self.scaler.load_state_dict(checkpoint["scaler"])
         self.step, self.best = checkpoint["step"], checkpoint["best"]
+        self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
 
     def fit(
         self,
@@ -132,42 +133,42 @@ class Trainer:
         torch.manual_seed(step_seed(self.config.seed, self.step, self.team.rank))
         rate = self._set_rate()
         self.method.train()
-        buffers = self._kept_buffers()
         self.method.before_step(batch, self.step)
+        self.overflow.remember()
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
         with self._autocast():
             terms = self.wrapped(batch, self.step)
         loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
-        signal = self._agree(values, batch, stop)
-        skipped = self._descend(loss)
-        if skipped:
-            self._restore(buffers, batch)
-        else:
-            self.skipped = 0
+        finite, signal = self._agree(values, batch, stop)
+        moved = finite and self._descend(loss)
+        if moved:
             self.method.after_step(self.step)
+        else:
+            self.overflow.undo(self.step, batch.cases)
         record: Record = {
             "step": self.step,
             "loss": sum(values.values()),
             "terms": values,
             "rate": rate,
             "shift": batch.mean_shift,
-            "health": {} if skipped else self.method.health(batch),
+            "health": self.method.health(batch) if moved else {},
             "seconds": self.team.clock() - began,
         }
-        if skipped:
-            record["skipped"] = self.skipped
+        if not moved:
+            record["skipped"] = list(batch.cases)
         self.step += 1
         return record, signal
 
-    def _agree(self, values: dict[str, float], batch: Batch, stop: StopRequest) -> int:
-        """Stop every process if one of them must: on a loss that is not finite, or on a signal.
+    def _agree(self, values: dict[str, float], batch: Batch, stop: StopRequest) -> tuple[bool, int]:
+        """Whether the loss of every process is finite, and the signal that asks any to stop, or 0.
 
-        In fp16 such a loss is an overflow, which the scaler answers by skipping the step.
+        A loss that is not finite ends the run, except in fp16, where it is an overflow.
         """
-        finite = all(map(math.isfinite, values.values()))
-        broken = not finite and not self.scaler.is_enabled()
+        broken = not all(map(math.isfinite, values.values()))
         rank, signal = self.team.largest([self.team.rank + 1 if broken else 0, stop.signal])
+        if self.scaler.is_enabled():
+            return rank == 0, signal
         if broken:
             terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
             raise UserError(
@@ -178,27 +179,10 @@ class Trainer:
             raise UserError(
                 f"step {self.step}: stopped, since the loss of rank {rank - 1} is not finite"
             )
-        return signal
-
-    def _kept_buffers(self) -> list[Tensor]:
-        """Copies of statistics, banks and thresholds, which a pass that overflows would spoil."""
-        return [b.clone() for b in self.method.buffers()] if self.scaler.is_enabled() else []
-
-    def _restore(self, buffers: list[Tensor], batch: Batch) -> None:
-        """Undo a step that was skipped; end the run if too many in a row were."""
-        with torch.no_grad():
-            for buffer, before in zip(self.method.buffers(), buffers, strict=True):
-                buffer.copy_(before)
-        self.skipped += 1
-        if self.skipped >= MOST_SKIPPED:
-            raise UserError(
-                f"step {self.step}: the last {self.skipped} steps overflowed in fp16 and were "
-                f"skipped, this one on cases {', '.join(batch.cases)}; use "
-                "training.precision=bf16 or fp32, or lower optimizer.lr"
-            )
+        return True, signal
 
     def _descend(self, loss: Tensor) -> bool:
-        """One step of the optimizer; true where the scaler has skipped it."""
+        """One step of the optimizer; false where a gradient overflowed and the scaler skips it."""
         scale = self.scaler.get_scale()
         self.scaler.scale(loss).backward()
         limit = self.config.optimizer.clip_norm
@@ -208,7 +192,7 @@ class Trainer:
                 nn.utils.clip_grad_norm_(group["params"], limit)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        return self.scaler.get_scale() < scale  # it is lowered after an overflow alone
+        return self.scaler.get_scale() >= scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
         settings = self.config.optimizer
@@ -244,8 +228,17 @@ class Trainer:
                 "scaler": self.scaler.state_dict(),
                 "step": self.step,
                 "best": self.best,
+                "skipped": self.overflow.skipped,
             }
             save_checkpoint(self.folder / name, self.identity | state)
+
+
+def _differing(found: Any, expected: Any) -> tuple[Any, Any]:
+    """Two values; of two groups of settings only those that are not the same."""
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return found, expected
+    keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
+    return {key: found.get(key) for key in keys}, {key: expected.get(key) for key in keys}
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

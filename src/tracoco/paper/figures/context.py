@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from tracoco.data.crop import read_box
+from tracoco.data.places import has_room
 from tracoco.errors import UserError
-from tracoco.evaluation.context_pairs import answers, compare, draw_pair, has_room
+from tracoco.evaluation.context_pairs import answers, compare, draw_pair
 from tracoco.geometry import Box, Index, whole
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS

@@ -62,7 +62,7 @@ def volumes_below(data: Path) -> dict[str, Path]:
         for file in data.glob(f"{'*/' * depth}*.h5"):
             below = file.relative_to(data).parts
             if "slices" not in below and not any(part.startswith(".") for part in below):
-                found[ENDING.sub("", case_name(file))].append(file)
+                found[case_name(file)].append(file)
     twice = [
         f"{data} has case '{case}' more than once: {', '.join(map(str, sorted(files)))}; keep one"
         for case, files in sorted(found.items())
@@ -73,8 +73,13 @@ def volumes_below(data: Path) -> dict[str, Path]:
 
 
 def case_name(file: Path) -> str:
-    """The name of a scan's file without its suffix, or of its folder if all files are called so."""
-    return file.absolute().parent.name if file.name == "mri_norm2.h5" else scan_stem(file)
+    """The case that a scan is of: the name of its file, or of its folder if all are called alike.
+
+    The endings of the common HDF5 files are no part of a name.
+    """
+    if file.name == "mri_norm2.h5":
+        return file.absolute().parent.name
+    return ENDING.sub("", scan_stem(file)) if file.suffix == ".h5" else scan_stem(file)
 
 
 def _files(data: Path) -> dict[str, Path]:
