@@ -192,7 +192,8 @@ def test_what_torch_allows_between_devices_does_not_fail() -> None:
 def test_a_buffer_that_stayed_behind_fails() -> None:
     with fake_gpu():
         recorder = Recorder(make_method("cac"), settings())
-        recorder.method.contrast.bank_features = torch.zeros(8, 128)  # type: ignore[union-attr]
+        bank = torch.zeros(8, 128)
+        recorder.method.contrast.bank_features = bank  # type: ignore[union-attr]  # of CAC
         with pytest.raises(DeviceMismatchError):
             recorder.take_step(make_batch())
 
