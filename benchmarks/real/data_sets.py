@@ -1,7 +1,8 @@
 """The real data sets: where their scans are, how they are divided, and what is planned for them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
 
 Cases = dict[str, Case]
+Find = Callable[[Path, Path], tuple[Cases, Splits]]
+"""Given the folder of all data, and one for scans that have to be written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,7 @@ class RealData:
 
     preset: str
     """Its crop is the plan's as well, so that the two cannot differ."""
-    find: Callable[[Path, Path], tuple[Cases, Splits]]
-    """Given the folder of all data, and one for scans that have to be written anew."""
+    find: Find
     class_names: Mapping[int, str]
     plan: Mapping[str, Any] = field(default_factory=dict)
     """Values that are chosen here; the others follow from the scans."""
@@ -34,12 +36,6 @@ def hippocampus(data: Path, _: Path) -> tuple[Cases, Splits]:
     """Small MR volumes of 1 mm."""
     cases = paired_folders(data / "hippocampus")
     return cases, parts.hippocampus(cases)
-
-
-def hippocampus_tuning(data: Path, _: Path) -> tuple[Cases, Splits]:
-    """The same without the cases that are reported on."""
-    cases = paired_folders(data / "hippocampus")
-    return cases, parts.hippocampus_tuning(cases)
 
 
 def la(data: Path, out: Path) -> tuple[Cases, Splits]:
@@ -70,6 +66,11 @@ def btcv_pancreas(data: Path, _: Path) -> tuple[Cases, Splits]:
     return cases, parts.btcv_pancreas(cases)
 
 
+def _tuning(find: Find, count: int, data: Path, out: Path) -> tuple[Cases, Splits]:
+    cases, splits = find(data, out)
+    return cases, parts.tuning(splits, count)
+
+
 def _names(file: Path) -> list[str]:
     """A name a line, in the order of the file."""
     if not file.is_file():
@@ -77,8 +78,7 @@ def _names(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split()
 
 
-HIPPOCAMPUS_NAMES = {1: "anterior", 2: "posterior"}
-DATA_SETS = {
+REPORTED = {
     "la": RealData(
         "la-cpu",
         la,
@@ -106,6 +106,11 @@ DATA_SETS = {
         {"spacing_mm": (3.0, 3.0, 3.0), "window": (0, 255)},
         watermark=CROPPED,
     ),
-    "hippocampus": RealData("hippocampus-cpu", hippocampus, HIPPOCAMPUS_NAMES),
-    "hippocampus-tuning": RealData("hippocampus-cpu", hippocampus_tuning, HIPPOCAMPUS_NAMES),
+    "hippocampus": RealData("hippocampus-cpu", hippocampus, {1: "anterior", 2: "posterior"}),
+}
+TUNING_CASES = {"la": 16, "acdc": 20, "brats19": 10, "btcv-pancreas": 6, "hippocampus": 20}
+"""Training cases that `NAME-tuning` is tested on; it has none of the reported cases."""
+DATA_SETS = REPORTED | {
+    f"{name}-tuning": replace(REPORTED[name], find=partial(_tuning, REPORTED[name].find, count))
+    for name, count in TUNING_CASES.items()
 }

@@ -25,9 +25,9 @@ def hippocampus(names: Iterable[str]) -> Splits:
     return last_kept(sorted(names), HIPPOCAMPUS_TEST)
 
 
-def hippocampus_tuning(names: Iterable[str]) -> Splits:
-    """The cases that `hippocampus` learns from, so that settings are chosen without its test."""
-    return last_kept(hippocampus(names).labelled, 20)
+def tuning(reported: Splits, count: int) -> Splits:
+    """The training cases alone, the last of them for the test: settings are chosen on these."""
+    return last_kept(reported.labelled, count)
 
 
 def la(training: Sequence[str]) -> Splits:

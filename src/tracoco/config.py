@@ -208,19 +208,51 @@ class NetworkConfig(Settings):
     strides: tuple[tuple[int, ...], ...] | None = None
     """For `light-unet`, one entry a level below the finest: voxels along each axis that become
     one. The plan's if not given."""
+    normalisation: Literal["batch", "instance"] = "instance"
+    """Of the maps of `light-unet`. batch: by statistics of the batch, and by running statistics at
+    test time, so that the answer for a voxel depends on its surroundings only through the
+    convolutions. instance: by the statistics of each crop, which every voxel of it then depends on;
+    such networks predict well in windows of the crop's size alone."""
     options: dict[str, Any] = {}
     """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
 
 
-class OptimizerConfig(Settings):
-    """SGD with momentum and a polynomial decay of the rate, as in the paper's experiments."""
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "sgd": {"lr": 0.05, "weight_decay": 5e-4, "schedule": "poly", "warmup": 0.0},
+    "adamw": {"lr": 2e-3, "weight_decay": 0.01, "schedule": "cosine", "warmup": 0.05},
+}
+"""Settings of each optimizer where nothing else is given: those of `sgd` are the paper's."""
 
+
+class OptimizerConfig(Settings):
+    """What moves the weights, and how its learning rate changes over a run.
+
+    `name` gives the settings that are not given by themselves.
+    """
+
+    name: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(default=0.05, gt=0)
+    """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Of SGD; for AdamW the first beta."""
     weight_decay: float = Field(default=5e-4, ge=0)
+    schedule: Literal["poly", "cosine"] = "poly"
+    """How the learning rate falls to zero after the warm-up."""
     poly_power: float = Field(default=0.9, ge=0)
+    warmup: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the steps in which the learning rate rises linearly to its largest value."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest norm of each network's gradient; none by default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        """Take what is not given from the optimizer, so that a run records it."""
+        if not isinstance(values, dict):
+            return values
+        name = values.get("name", cls.model_fields["name"].default)
+        known = OPTIMIZERS.get(name, {}) if isinstance(name, str) else {}
+        return {**known, **values, "name": name}
 
 
 class TrainingConfig(Settings):
@@ -232,6 +264,9 @@ class TrainingConfig(Settings):
     select_on: Literal["validation", "test"] = "validation"
     """Cases that choose `best`. With test cases the result is no estimate of anything, as in much
     of the literature; every table and report of such a run says so."""
+    ema_decay: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
+    about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     compile: bool = False
     channels_last: bool = False
@@ -289,6 +324,9 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "slice_sampling": "by_case",
         "augmentation": AugmentationConfig().model_dump(mode="json"),
     },
+    "network": {"normalisation": "instance"},
+    "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
+    "training": {"ema_decay": 0.0},
     "method": {"negative_gate": "class", "scales": 1},
 }
 """Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""
@@ -311,6 +349,15 @@ def recorded_settings(config: Config) -> dict[str, Any]:
 def parse_config(values: dict[str, Any], source: str) -> Config:
     """Check plain values read from `source` against the known settings."""
     return checked(Config, values, source)
+
+
+def parse_recorded(values: dict[str, Any], source: str) -> Config:
+    """The settings of a run as its folder has them; older runs lack the settings added later."""
+    filled = dict(values)
+    for group in ("data", "network", "optimizer", "training"):
+        if isinstance(values.get(group), dict):
+            filled[group] = ADDED_LATER[group] | values[group]
+    return parse_config(filled, source)
 
 
 def checked(model: type[Model], values: Any, source: str) -> Model:

@@ -19,7 +19,7 @@ def test_the_last_40_hippocampus_cases_by_name_are_tested() -> None:
 
 
 def test_settings_are_chosen_without_a_case_that_is_reported_on() -> None:
-    splits = parts.hippocampus_tuning(shuffled(HIPPOCAMPUS))
+    splits = parts.tuning(parts.hippocampus(shuffled(HIPPOCAMPUS)), 20)
     assert splits.labelled == tuple(HIPPOCAMPUS[:160])
     assert splits.test == tuple(HIPPOCAMPUS[160:180])
     assert not set(splits.ids) & set(parts.hippocampus(HIPPOCAMPUS).test)

@@ -22,10 +22,14 @@ COUNTS = {
     "brats19": (40, 10),
     "btcv-pancreas": (16, 4),
     "hippocampus": (180, 40),
+    "la-tuning": (48, 16),
+    "acdc-tuning": (120, 20),
+    "brats19-tuning": (30, 10),
+    "btcv-pancreas-tuning": (10, 6),
     "hippocampus-tuning": (160, 20),
 }
 """Labelled and test cases of the real data."""
-WRITTEN = ("la", "la-half", "brats19")
+WRITTEN = ("la", "la-half", "la-tuning", "brats19", "brats19-tuning")
 """Scans that are written anew, which takes a while."""
 
 

@@ -31,7 +31,14 @@ def told(*probabilities: tuple[float, ...], **settings: object) -> URPC:
 
 def pyramid(name: str, dimensions: int) -> Pyramid:
     torch.manual_seed(0)
-    network = build_network(name, channels=1, classes=4, dimensions=dimensions, filters=4)
+    network = build_network(
+        name,
+        channels=1,
+        classes=4,
+        dimensions=dimensions,
+        filters=4,
+        normalisation="instance",
+    )
     return Pyramid(with_features(network, "urpc"), 4, perturb=True)
 
 

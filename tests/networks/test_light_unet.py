@@ -13,6 +13,7 @@ from tracoco.networks.light_unet import (
     LightUNet,
     LightUNet2D,
     LightUNet3D,
+    Normalisation,
     Pointwise,
     Residual,
 )
@@ -123,7 +124,7 @@ def test_without_strides_it_is_the_network_of_old_checkpoints(
     network_class: type[LightUNet], size: tuple[int, ...], weights: float, logits: float
 ) -> None:
     torch.manual_seed(3)
-    network = network_class(channels=2, classes=3, filters=4).eval()
+    network = network_class(channels=2, classes=3, filters=4, normalisation="instance").eval()
     state = network.state_dict()
     assert hashlib.sha256(" ".join(state).encode()).hexdigest()[:16] == "00143fc0c7f7feae"
     assert sum(value.double().abs().sum().item() for value in state.values()) == pytest.approx(
@@ -131,27 +132,53 @@ def test_without_strides_it_is_the_network_of_old_checkpoints(
     )
     crops = torch.rand(2, 2, *size, generator=torch.Generator().manual_seed(1))
     assert network(crops).double().abs().sum().item() == pytest.approx(logits, rel=1e-5)
-    told = network_class(channels=2, classes=3, filters=4, strides=((2,) * len(size),) * 3).eval()
+    strides = ((2,) * len(size),) * 3
+    told = network_class(
+        channels=2, classes=3, filters=4, strides=strides, normalisation="instance"
+    ).eval()
     told.load_state_dict(state)
     assert torch.equal(told(crops), network(crops))
 
 
-def test_norm_is_that_of_an_instance() -> None:
-    norm = LightUNet3D(channels=1, classes=2, filters=4).encoder.stages[0].get_submodule("1")
+@pytest.mark.parametrize(
+    ("normalisation", "expected"),
+    [("instance", nn.InstanceNorm3d(4)), ("batch", nn.BatchNorm3d(4))],
+)
+def test_maps_are_normalised_as_the_setting_says(
+    normalisation: Normalisation, expected: nn.Module
+) -> None:
+    network = LightUNet3D(channels=1, classes=2, filters=4, normalisation=normalisation)
+    norm = network.encoder.stages[0].get_submodule("1")
     maps = torch.randn(2, 4, 3, 4, 5)
-    torch.testing.assert_close(norm(maps), nn.InstanceNorm3d(4)(maps))
+    torch.testing.assert_close(norm(maps), expected(maps))
+
+
+def test_with_running_statistics_surroundings_reach_a_voxel_through_convolutions_alone() -> None:
+    def middle_changes(normalisation: Normalisation) -> bool:
+        torch.manual_seed(0)
+        network = LightUNet2D(
+            channels=1, classes=2, filters=4, strides=((2, 2),), normalisation=normalisation
+        ).eval()
+        crops = torch.randn(1, 1, 64, 64)
+        changed = crops.clone()
+        changed[..., :8] += 5.0
+        here = (..., slice(24, 40), slice(32, 48))
+        return not torch.allclose(network(crops)[here], network(changed)[here], atol=1e-5)
+
+    assert middle_changes("instance")
+    assert not middle_changes("batch")
 
 
 def test_residual_unit_passes_its_input_on() -> None:
-    unit = Residual(width=2, dimensions=2)
+    unit = Residual(width=2, dimensions=2, norm=nn.BatchNorm2d)
     for parameter in unit.parameters():
         nn.init.zeros_(parameter)
     maps = torch.rand(1, 2, 4, 4)
     assert torch.equal(unit(maps), maps)
 
 
-def test_only_dropout_differs_between_training_and_test() -> None:
-    network = LightUNet2D(channels=1, classes=2, filters=4)
+def test_with_instance_normalisation_only_dropout_differs_between_training_and_test() -> None:
+    network = LightUNet2D(channels=1, classes=2, filters=4, normalisation="instance")
     crops = torch.randn(3, 1, 16, 16)
     tested = network.eval()(crops)
     for module in network.train().modules():

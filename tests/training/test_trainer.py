@@ -129,12 +129,12 @@ def test_a_loss_that_is_not_finite_names_terms_and_cases_and_touches_nothing(
     tmp_path: Path,
 ) -> None:
     made = trainer(tmp_path)
-    before = weights(made.method)
+    before = [weight.detach().clone() for weight in made.method.parameters()]
     batch = make_batch()
     broken = replace(batch.first, values=batch.first.values * math.nan)
     with pytest.raises(UserError, match=r"supervised nan\) on cases case0, case1, case2, case3"):
         made.fit([replace(batch, first=broken)], None, StopRequest())
-    for a, b in zip(before, weights(made.method), strict=True):
+    for a, b in zip(before, made.method.parameters(), strict=True):
         assert torch.equal(a, b)
     assert not (tmp_path / "last.pt").exists()
 
@@ -244,7 +244,7 @@ def test_whatever_a_method_remembers_is_as_it_was_after_a_skipped_step(
     method.before_step = lambda *_: None  # type: ignore[method-assign]  # an inner step stays
     before = copy.deepcopy(method.state_dict())
     made.fit([overflowing(make_batch(2, seed=2))], None, StopRequest())
-    assert made.overflow.skipped == [2]
+    assert made.overflow.skipped[-1] == 2
     after = method.state_dict()
     assert before.keys() == after.keys()
     for key, value in before.items():

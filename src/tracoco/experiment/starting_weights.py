@@ -11,7 +11,7 @@ from tracoco.files import content_hash
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.training.build import run_strides
-from tracoco.training.checkpoint import load_checkpoint
+from tracoco.training.checkpoint import load_checkpoint, method_state
 from tracoco.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class StartingWeights:
                 f"{path} has changed since this run was made from it; train into a new folder"
             )
         try:
-            method.load_state_dict(load_checkpoint(path)["method"])
+            method.load_state_dict(method_state(load_checkpoint(path)))
         except RuntimeError as error:  # torch names every tensor that does not fit
             first = str(error).splitlines()[-1].strip()
             raise UserError(
@@ -87,6 +87,7 @@ def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
         "method.name": (there.method.name, config.method.name),
         "network.name": (there.network.name, config.network.name),
         "network.filters": (there.network.filters, config.network.filters),
+        "network.normalisation": (there.network.normalisation, config.network.normalisation),
         "network.options": (there.network.options, config.network.options),
         "network.strides": (_strides(there, there_plan), _strides(config, plan)),
         "dimensions": (there_plan.dimensions, plan.dimensions),

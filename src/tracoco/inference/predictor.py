@@ -24,7 +24,7 @@ from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
 from tracoco.scans.reader import read_image
 from tracoco.scans.scan import Scan
 from tracoco.training.build import run_crop, run_method
-from tracoco.training.checkpoint import load_checkpoint
+from tracoco.training.checkpoint import Weights, load_checkpoint, method_state
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.team import choose_device
 
@@ -43,9 +43,21 @@ class Predictor:
 
     @classmethod
     def load(
-        cls, run: Path | str, *, checkpoint: str = "last", device: str = "auto"
+        cls,
+        run: Path | str,
+        *,
+        checkpoint: str = "last",
+        device: str = "auto",
+        weights: Weights = "averaged",
     ) -> "Predictor":
-        """Load a run's folder; nothing outside of it is needed."""
+        """Load a run's folder; nothing outside of it is needed.
+
+        Args:
+            run: the folder.
+            checkpoint: `last` or `best`.
+            device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+            weights: `averaged` where the run has averaged weights, or `raw`.
+        """
         folder = RunFolder(Path(run))
         config, plan, place = folder.config(), folder.plan(), choose_device(device)
         path = folder.checkpoint(checkpoint)
@@ -55,7 +67,7 @@ class Predictor:
                 "cases; use last"
             )
         method = run_method(config, plan)
-        method.load_state_dict(load_checkpoint(path)["method"])
+        method.load_state_dict(method_state(load_checkpoint(path), weights))
         method.to(place).eval()
         window, watermark = run_crop(config, plan), folder.watermark(checkpoint)
         return cls(method, plan, window, config.inference, place, watermark)

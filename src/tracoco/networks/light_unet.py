@@ -1,7 +1,9 @@
 """A light UNet for CPUs: little work where voxels are many, a quarter of VNet's time a voxel."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,28 +21,45 @@ WIDEST = 320
 DROPOUT = 0.1
 """Share of whole channels, behind the coarsest level."""
 SLOPE = 0.01
+BATCH_NORM: dict[int, Callable[[int], nn.Module]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+Normalisation = Literal["batch", "instance"]
+Norm = Callable[[int], nn.Module]
+"""A normalisation for so many channels."""
 
 
 class LightUNet(Network):
-    """Strided convolutions down, one residual unit a coarse level, linear interpolation up.
-
-    Each crop is normalised by itself, without running statistics: training and test differ by
-    dropout alone. The statistics are those of the crop, so predict in windows of the same size.
-    """
+    """Strided convolutions down, one residual unit a coarse level, linear interpolation up."""
 
     dimensions: ClassVar[int]
 
-    def __init__(self, channels: int, classes: int, filters: int, strides: Strides = ()) -> None:
-        """`strides` says how deep it goes and which axes each level halves; else its own do."""
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        filters: int,
+        strides: Strides = (),
+        normalisation: Normalisation = "batch",
+    ) -> None:
+        """Draw the weights.
+
+        Args:
+            channels: of a crop.
+            classes: channels of the logits.
+            filters: channels of the finest level.
+            strides: how deep it goes and which axes each level halves; else its own.
+            normalisation: of the maps, as `NetworkConfig.normalisation` says.
+        """
         own = FACTS.own_strides(self.dimensions)
         levels = strides or own
         # Networks with three halvings had no limit before there were deeper ones.
         widest = max(WIDEST, filters * 2 ** len(own))
         widths = tuple(min(width, widest) for width in level_widths(filters, len(levels) + 1))
-        encoder = _encoder(channels, widths, levels)
-        decoder = _decoder(widths, "linear", levels)
+        norm = partial(_norm, normalisation, self.dimensions)
+        encoder = _encoder(channels, widths, levels, norm)
+        decoder = _decoder(widths, "linear", levels, norm)
         super().__init__(encoder, decoder, Pointwise(filters, classes), widths)
         self.strides = levels
+        self._norm = norm
 
     @property
     def stride(self) -> Index:
@@ -49,7 +68,7 @@ class LightUNet(Network):
 
     def make_decoder(self, up: Up) -> Decoder:
         """Before interpolation a 1x1 convolution halves the channels."""
-        return _decoder(self.feature_channels, up, self.strides)
+        return _decoder(self.feature_channels, up, self.strides, self._norm)
 
 
 class LightUNet2D(LightUNet):
@@ -107,37 +126,42 @@ class Double(nn.Module):
 class Residual(nn.Module):
     """A convolution whose result is added to its input."""
 
-    def __init__(self, width: int, dimensions: int) -> None:
+    def __init__(self, width: int, dimensions: int, norm: Norm) -> None:
         super().__init__()
         convolution = CONVOLUTION[dimensions](width, width, 3, padding=1, bias=False)
-        self.body = nn.Sequential(convolution, _norm(width))
+        self.body = nn.Sequential(convolution, norm(width))
 
     def forward(self, maps: Tensor) -> Tensor:
         """Same shape in and out."""
         return F.leaky_relu(maps + self.body(maps), SLOPE)
 
 
-def _norm(width: int) -> nn.Module:
+def _norm(kind: Normalisation, dimensions: int, width: int) -> nn.Module:
+    if kind == "batch":
+        return BATCH_NORM[dimensions](width)
     # One channel a group is instance normalisation; torch is faster at it this way.
     return nn.GroupNorm(width, width)
 
 
-def _activated(width: int, *layers: nn.Module) -> nn.Sequential:
-    return nn.Sequential(*layers, _norm(width), nn.LeakyReLU(SLOPE, inplace=True))
+def _activated(norm: nn.Module, *layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*layers, norm, nn.LeakyReLU(SLOPE, inplace=True))
 
 
-def _encoder(channels: int, widths: tuple[int, ...], strides: Strides) -> Encoder:
+def _encoder(channels: int, widths: tuple[int, ...], strides: Strides, norm: Norm) -> Encoder:
     dimensions = len(strides[0])
     convolution = CONVOLUTION[dimensions]
-    stages = [_activated(widths[0], convolution(channels, widths[0], 3, padding=1, bias=False))]
+    first = convolution(channels, widths[0], 3, padding=1, bias=False)
+    stages = [_activated(norm(widths[0]), first)]
     for (fine, coarse), stride in zip(pairwise(widths), strides, strict=True):
         halve = convolution(fine, coarse, kernel_size=stride, stride=stride, bias=False)
-        stages.append(nn.Sequential(_activated(coarse, halve), Residual(coarse, dimensions)))
+        stages.append(
+            nn.Sequential(_activated(norm(coarse), halve), Residual(coarse, dimensions, norm))
+        )
     stages[-1].append({2: nn.Dropout2d, 3: nn.Dropout3d}[dimensions](DROPOUT))
     return Encoder(stages)
 
 
-def _decoder(widths: tuple[int, ...], up: Up, strides: Strides) -> Decoder:
+def _decoder(widths: tuple[int, ...], up: Up, strides: Strides, norm: Norm) -> Decoder:
     # Neighbours meet in the encoder; 3x3x3 convolutions here gained too little for their time.
     pairs = list(pairwise(reversed(widths)))
     return Decoder(
@@ -145,7 +169,7 @@ def _decoder(widths: tuple[int, ...], up: Up, strides: Strides) -> Decoder:
             _double(coarse, fine, up, stride)
             for (coarse, fine), stride in zip(pairs, reversed(strides), strict=True)
         ],
-        [_activated(fine, Pointwise(fine, fine, bias=False)) for _, fine in pairs],
+        [_activated(norm(fine), Pointwise(fine, fine, bias=False)) for _, fine in pairs],
         merge=add,
     )
 

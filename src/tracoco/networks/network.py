@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -76,6 +76,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
     options: Mapping[str, Any] | None = None,
     crop: Sequence[int] | None = None,
     strides: Strides = (),
+    normalisation: Literal["batch", "instance"] = "batch",
 ) -> nn.Module:
     """A freshly initialised network; torch's generator decides its weights.
 
@@ -88,6 +89,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         options: further arguments of a MONAI network.
         crop: voxels per axis; a MONAI network is made to fit it and tried on it.
         strides: how it goes down its levels, for networks that can be told; else its own.
+        normalisation: of its maps, for networks that can be told; else its own.
     """
     if strides:
         check_strided(name, dimensions)
@@ -103,7 +105,9 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         )
     module, _, builder = facts.builders[dimensions].partition(":")
     network_class = getattr(import_module(f"tracoco.networks.{module}"), builder)
-    told = {"strides": strides} if strides else {}
+    told: dict[str, Any] = {"strides": strides} if strides else {}
+    if facts.strided:
+        told["normalisation"] = normalisation
     network: Network = network_class(channels, classes, filters, **told)
     return network
 

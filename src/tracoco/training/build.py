@@ -55,7 +55,10 @@ def _network(
     """The network of the settings, or another one as wide, for crops of the same size."""
     if name is not None:
         filters = config.network.filters
-        other = NetworkConfig(name=name, filters=filters, options=dict(options or {}))
+        normalisation = config.network.normalisation
+        other = NetworkConfig(
+            name=name, filters=filters, normalisation=normalisation, options=dict(options or {})
+        )
         config = config.model_copy(update={"network": other})
     return build_network(
         config.network.name,
@@ -66,6 +69,7 @@ def _network(
         options=config.network.options,
         crop=run_crop(config, plan)[-plan.dimensions :],
         strides=run_strides(config, plan),
+        normalisation=config.network.normalisation,
     )
 
 

@@ -3,7 +3,7 @@
 import io
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zipfile import BadZipFile
 
 import torch
@@ -12,6 +12,8 @@ from tracoco.errors import UserError
 from tracoco.files import atomic_path
 
 Checkpoint = dict[str, Any]
+Weights = Literal["averaged", "raw"]
+"""averaged: the moving average over the steps, where a run has one; raw: those of the last step."""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -35,3 +37,9 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoin
             "or train again into a new folder"
         ) from error
     return checkpoint
+
+
+def method_state(checkpoint: Checkpoint, weights: Weights = "averaged") -> dict[str, Any]:
+    """The state of a method as it predicts: with its averaged weights, if it has any."""
+    averaged = checkpoint.get("averaged", {}) if weights == "averaged" else {}
+    return {**checkpoint["method"], **averaged}

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tracoco.config import Config, parse_config
+from tracoco.config import Config, parse_recorded
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json, write_text
 from tracoco.project.plan import Plan
@@ -53,7 +53,7 @@ class RunFolder:
         path = self.root / "config.yaml"
         if not self.begun:
             raise UserError(f"{self.root} is not a run: it has no config.yaml")
-        return parse_config(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+        return parse_recorded(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
 
     def plan(self) -> Plan:
         """The plan of the project that the run was trained in."""

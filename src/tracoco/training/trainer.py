@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import Config
+from tracoco.config import Config, OptimizerConfig
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, evaluating
 from tracoco.training.arrangement import Arrangement, arrange
+from tracoco.training.averaged import AveragedWeights
 from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from tracoco.training.journal import Journal
 from tracoco.training.overflow import OverflowGuard
 from tracoco.training.run_log import Record
+from tracoco.training.schedule import learning_rate
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
 
@@ -63,18 +66,13 @@ class Trainer:
         self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
         self.config, self.folder, self.team, self.identity = config, folder, team, identity
-        optimizer = config.optimizer
-        self.optimizer = torch.optim.SGD(
-            method.parameter_groups(),
-            lr=optimizer.lr,
-            momentum=optimizer.momentum,
-            weight_decay=optimizer.weight_decay,
-            fused=self.arrangement.fused_optimizer or None,
-        )
+        self.optimizer = build_optimizer(method, config.optimizer, self.arrangement)
         self.scaler = torch.amp.GradScaler(
             team.device.type, enabled=self.arrangement.precision == "fp16"
         )
         self.overflow = OverflowGuard(method, self.scaler)
+        decay = config.training.ema_decay
+        self.averaged = AveragedWeights(self.method, decay) if decay else None
         self.step = 0
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
@@ -103,6 +101,8 @@ class Trainer:
         for group in self.optimizer.param_groups:  # not the device that the checkpoint is from
             group["fused"] = self.arrangement.fused_optimizer or None
         self.scaler.load_state_dict(checkpoint["scaler"])
+        if self.averaged:
+            self.averaged.load_state_dict(checkpoint["averaged"])
         self.step, self.best = checkpoint["step"], checkpoint["best"]
         self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
 
@@ -144,6 +144,8 @@ class Trainer:
         moved = finite and self._descend(loss)
         if moved:
             self.method.after_step(self.step)
+            if self.averaged:
+                self.averaged.update(self.step)
         else:
             self.overflow.undo(self.step, batch.cases)
         record: Record = {
@@ -195,9 +197,7 @@ class Trainer:
         return self.scaler.get_scale() >= scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
-        settings = self.config.optimizer
-        left = 1 - self.step / self.config.training.steps
-        rate = float(settings.lr * left**settings.poly_power)
+        rate = learning_rate(self.step, self.config.training.steps, self.config.optimizer)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("rate_factor", 1.0)
         return rate
@@ -213,7 +213,8 @@ class Trainer:
         """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
         if not self.team.leads:
             return {}
-        with evaluating(self.method):
+        averaged = self.averaged.applied() if self.averaged else nullcontext()
+        with averaged, evaluating(self.method):
             scores = validate(self.method)
         if self.best is None or scores["dice"] > self.best:
             self.best = scores["dice"]
@@ -230,7 +231,20 @@ class Trainer:
                 "best": self.best,
                 "skipped": self.overflow.skipped,
             }
+            if self.averaged:
+                state["averaged"] = self.averaged.state_dict()
             save_checkpoint(self.folder / name, self.identity | state)
+
+
+def build_optimizer(
+    method: Method, config: OptimizerConfig, arrangement: Arrangement
+) -> torch.optim.Optimizer:
+    """The main optimizer of a method."""
+    groups, fused = method.parameter_groups(), arrangement.fused_optimizer or None
+    shared: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay, "fused": fused}
+    if config.name == "adamw":
+        return torch.optim.AdamW(groups, betas=(config.momentum, 0.999), **shared)
+    return torch.optim.SGD(groups, momentum=config.momentum, **shared)
 
 
 def _differing(found: Any, expected: Any) -> tuple[Any, Any]:
