@@ -264,6 +264,10 @@ class TrainingConfig(Settings):
     select_on: Literal["validation", "test"] = "validation"
     """Cases that choose `best`. With test cases the result is no estimate of anything, as in much
     of the literature; every table and report of such a run says so."""
+    unlabelled_weight: Literal["adaptive", "scheduled"] = "scheduled"
+    """What decides how much unlabelled crops count, on top of the method's own weights. adaptive:
+    nothing until the labelled crops are known (running Dice), and less while a structure fades from
+    the pseudo-labels. scheduled: the method's schedule alone, as in the papers."""
     ema_decay: float = Field(default=0.0, ge=0, lt=1)
     """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
     about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
@@ -326,7 +330,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     },
     "network": {"normalisation": "instance"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
-    "training": {"ema_decay": 0.0},
+    "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled"},
     "method": {"negative_gate": "class", "scales": 1},
 }
 """Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""

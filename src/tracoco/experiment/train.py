@@ -56,6 +56,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             team,
             identity=experiment.identity(team),
             arrangement=arrangement,
+            labelled_shares=list(experiment.labelled_shares.values()),
         )
         if resume:
             trainer.resume()
@@ -66,12 +67,15 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             journal = stack.enter_context(opened_journal(experiment, trainer, console))
         steps, workers = experiment.config.training.steps, experiment.config.data.workers
         pinned = team.device.type == "cuda"
-        return trainer.fit(
+        result = trainer.fit(
             batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
             journal,
             stop,
             experiment.validation(team),
         )
+        if result.ended_with:
+            folder.renew_facts({"ended_with": asdict(result.ended_with)})
+        return result
 
 
 @contextmanager

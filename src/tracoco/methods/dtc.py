@@ -23,6 +23,7 @@ class DTC(TwoHeads):
     """The mask that the distances enclose must be the mask of the other head."""
 
     Config = DTCConfig
+    labelled_terms = frozenset({"supervised", "signed_distance"})
 
     def __init__(self, config: DTCConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
         super().__init__(config, build_network, facts, "dtc")

@@ -46,6 +46,9 @@ class Method(nn.Module, ABC):
     idle_networks: ClassVar[bool] = False
     """Whether some steps leave a trained network out, so that it has no gradient."""
 
+    labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
+    """Loss terms that come from labels alone; the trainer may let all others count less."""
+
     @abstractmethod
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Weighted loss terms by name; the trainer minimises their sum and logs each."""

@@ -37,6 +37,7 @@ class SASSNet(TwoHeads):
     """
 
     Config = SASSNetConfig
+    labelled_terms = frozenset({"supervised", "signed_distance"})
 
     def __init__(
         self, config: SASSNetConfig, build_network: NetworkFactory, facts: RunFacts

@@ -54,6 +54,7 @@ class TriUMT(StudentTeacher):
     """
 
     Config = TriUMTConfig
+    labelled_terms = frozenset({"supervised", "signed_distance"})
     config: TriUMTConfig
     student: ThreeTasks
 

@@ -88,8 +88,9 @@ def warnings(run: RunRecord) -> list[str]:
             f"{_named(run, 'collapsed')} was all but absent from them, and the unlabelled scans "
             "taught that there is none."
         )
+    found += _unlabelled_notes(run)
     fading = [record["step"] for record in run.log if record.get("fading")]
-    if fading:
+    if fading and run.config.training.unlabelled_weight == "scheduled":
         found.append(
             f"The pseudo-labels had less and less of {_named(run, 'fading')}, seen first at step "
             f"{fading[0]:,}; such runs often end no better than without unlabelled scans."
@@ -104,6 +105,31 @@ def warnings(run: RunRecord) -> list[str]:
         for scores in run.scores
         for reason in run.seen_before(scores)
     ]
+    return found
+
+
+def _unlabelled_notes(run: RunRecord) -> list[str]:
+    """What the adaptive weight of unlabelled crops did, where that is out of the ordinary."""
+    found, weights = [], [record["unlabelled"] for record in run.log if "unlabelled" in record]
+    if weights and run.finished and not any(each["weight"] for each in weights):
+        found.append(
+            "Unlabelled scans never counted: the networks did not come to know the labelled crops "
+            "well enough, or their pseudo-labels lacked a structure. The run has learnt from "
+            "labels alone; more steps or more labels may help."
+        )
+    restrained = [record["step"] for record in run.log if record.get("restrained")]
+    if restrained:
+        found.append(
+            f"Unlabelled scans counted less during {len(restrained):,} steps, first at step "
+            f"{restrained[0]:,}, because {_named(run, 'restrained')} faded from the pseudo-labels."
+        )
+    ending: dict[str, float] = run.facts.get("ended_with") or {}
+    if ending and ending["supervised_dice"] > ending["last_dice"]:
+        found.append(
+            "The run ends with the weights from before unlabelled scans counted: on the validation "
+            f"cases their Dice is {100 * ending['supervised_dice']:.1f}, that of the last step "
+            f"{100 * ending['last_dice']:.1f}."
+        )
     return found
 
 

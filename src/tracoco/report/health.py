@@ -37,7 +37,8 @@ def health_charts(run: RunRecord) -> list[Chart]:
     """Class shares, gates, each other figure, and the shift of crops that are compared."""
     names = list(dict.fromkeys(name for record in run.log for name in record.get("health", {})))
     others = [name for name in names if not name.startswith(SHARE) and name not in GATES]
-    found = [_share_chart(run), _gate_chart(run.log), *(_chart(run.log, name) for name in others)]
+    found = [_share_chart(run), _weight_chart(run.log), _gate_chart(run.log)]
+    found += [_chart(run.log, name) for name in others]
     charts = [chart for chart in found if chart]
     row = METHODS.get(run.config.method.name)
     if charts and row and row.pairs:
@@ -58,6 +59,20 @@ def _share_chart(run: RunRecord) -> Chart | None:
     latest = f"{number(foreground.smoothed.values[-1])} %"
     about = "of the voxels; dashed, the foreground's share of the labelled scans"
     return Chart("foreground in the pseudo-labels", drawn, latest, about)
+
+
+def _weight_chart(log: Sequence[Record]) -> Chart | None:
+    """How much the adaptive weight lets unlabelled crops count, and what it goes by."""
+    weight = pick(log, inner("unlabelled", "weight")) * 100
+    if not len(weight):
+        return None
+    known = pick(log, inner("unlabelled", "known")) * 100
+    drawn = _drawn({"weight": weight, "Dice on labelled crops": known})
+    about = (
+        "in percent of the method's own weight: 0 until the labelled crops are known, less while "
+        "a structure fades from the pseudo-labels"
+    )
+    return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)
 
 
 def _gate_chart(log: Sequence[Record]) -> Chart | None:

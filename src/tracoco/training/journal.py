@@ -43,6 +43,7 @@ class Journal:
         self._fading = FadingMonitor(list(labelled_shares), history)
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
         self._faded = {name for record in history for name in record.get("fading", ())}
+        self._before: Record = history[-1] if history else {}
         self._log = RunLog(folder, step)
         self._display = display
 
@@ -50,13 +51,39 @@ class Journal:
         """Log and show one step."""
         absent = self._monitor.observe(record["health"])
         fading = self._fading.observe(record["health"])
-        for kind, names in (("collapsed", absent), ("fading", list(fading))):
-            record = record | ({kind: names} if names else {})
-        for line in (*_overflow(record), *self._fading_news(fading), *self._news(absent)):
+        names = list(self._shares)
+        restrained = [names[index] for index in record.pop("restrained", ())]
+        for kind, found in (
+            ("collapsed", absent),
+            ("fading", list(fading)),
+            ("restrained", restrained),
+        ):
+            record = record | ({kind: found} if found else {})
+        fades = self._weight_news(record) if "unlabelled" in record else self._fading_news(fading)
+        for line in (*_overflow(record), *fades, *self._news(absent)):
             self._display.say(f"step {record['step']}: {line}")
-        self._absent = absent
+        self._absent, self._before = absent, record
         self._log.write(record)
         self._display.show(record)
+
+    def _weight_news(self, record: Record) -> Iterator[str]:
+        """What has changed in how much unlabelled crops count."""
+        now, before = record["unlabelled"], self._before.get("unlabelled", {"weight": 0.0})
+        if now["weight"] and not before["weight"]:
+            yield (
+                f"unlabelled crops count from here on: the labelled ones are known (Dice "
+                f"{100 * now['known']:.0f})"
+            )
+        faded = record.get("restrained", [])
+        known = self._before.get("restrained", [])
+        if faded and not known:
+            listed = ", ".join(f"'{name}'" for name in faded)
+            yield (
+                f"the pseudo-labels have less and less of {listed}: unlabelled crops count less "
+                "until that has recovered"
+            )
+        if known and not faded:
+            yield "the pseudo-labels have recovered: unlabelled crops count more again"
 
     def _fading_news(self, fading: Mapping[str, tuple[float, float]]) -> Iterator[str]:
         """What fades for the first time in this run."""

@@ -64,6 +64,14 @@ class Team:
         dist.all_reduce(shared, op=dist.ReduceOp.MAX)
         return [int(value) for value in shared]
 
+    def mean(self, values: list[float]) -> list[float]:
+        """The mean of each value over all processes."""
+        if self.world_size == 1 or not values:
+            return values
+        shared = torch.tensor(values, device=self.device)
+        dist.all_reduce(shared)
+        return [float(value) for value in shared / self.world_size]
+
     def wait(self) -> None:
         """Wait until every process has come here."""
         if self.world_size > 1:

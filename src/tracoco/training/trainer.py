@@ -1,8 +1,8 @@
 """The one loop. It knows loss terms by name and nothing of the method that made them."""
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,24 @@ from tracoco.training.run_log import Record
 from tracoco.training.schedule import learning_rate
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
+from tracoco.training.unlabelled_weight import CHECK_EVERY, UnlabelledWeight, structure_overlaps
 
 Validate = Callable[[Method], dict[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The weights after the last step against those from before unlabelled crops counted."""
+
+    supervised_dice: float
+    """On the cases that choose, before unlabelled crops began to count."""
+    last_dice: float
+    """The same after the last step."""
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the run ends with the weights of its supervised part, which scored higher."""
+        return self.supervised_dice > self.last_dice
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +54,14 @@ class FitResult:
     """The signal that stopped the run before its end, or 0."""
     leads: bool = True
     """Whether this process is the one to tell the user."""
+    ended_with: "Ending | None" = None
+    """Which weights the run has in the end, where it had a choice."""
 
 
 class Trainer:
     """A method, its optimizer, and the folder that keeps them safe."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is given by its name
         self,
         method: Method,
         config: Config,
@@ -52,6 +70,7 @@ class Trainer:
         *,
         identity: Checkpoint,
         arrangement: Arrangement | None = None,
+        labelled_shares: Sequence[float] = (),
     ) -> None:
         """Put the parts of a run together.
 
@@ -62,6 +81,8 @@ class Trainer:
             team: this process and its device.
             identity: is carried by every checkpoint and must be the same when it is resumed.
             arrangement: how the method was arranged; if not given, it is arranged here.
+            labelled_shares: each class's share of the labelled scans, background first; for the
+                adaptive weight of unlabelled crops.
         """
         self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
@@ -71,8 +92,8 @@ class Trainer:
             team.device.type, enabled=self.arrangement.precision == "fp16"
         )
         self.overflow = OverflowGuard(method, self.scaler)
-        decay = config.training.ema_decay
-        self.averaged = AveragedWeights(self.method, decay) if decay else None
+        adaptive = config.training.unlabelled_weight == "adaptive" and config.data.batch[1]
+        self.unlabelled = UnlabelledWeight(labelled_shares) if adaptive else None
         self.step = 0
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
@@ -81,6 +102,8 @@ class Trainer:
         self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(
             self.method, idle_networks=method.idle_networks
         )
+        decay = config.training.ema_decay  # once all processes have the same weights
+        self.averaged = AveragedWeights(self.method, decay) if decay else None
 
     def resume(self) -> None:
         """Go on from the last checkpoint, if there is one."""
@@ -103,6 +126,8 @@ class Trainer:
         self.scaler.load_state_dict(checkpoint["scaler"])
         if self.averaged:
             self.averaged.load_state_dict(checkpoint["averaged"])
+        if self.unlabelled:
+            self.unlabelled.load_state_dict(checkpoint["unlabelled"])
         self.step, self.best = checkpoint["step"], checkpoint["best"]
         self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
 
@@ -124,7 +149,8 @@ class Trainer:
                 self._save("last.pt")
             if signal:
                 return FitResult(self.step, signal, self.team.leads)
-        return FitResult(self.step, 0, self.team.leads)
+        ended_with = self._keep_the_better(validate) if validate else None
+        return FitResult(self.step, 0, self.team.leads, ended_with)
 
     def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[Record, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
@@ -138,6 +164,8 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
         with self._autocast():
             terms = self.wrapped(batch, self.step)
+        if self.unlabelled:
+            terms = self._weighted(terms, self.unlabelled.value)
         loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
         finite, signal = self._agree(values, batch, stop)
@@ -159,8 +187,41 @@ class Trainer:
         }
         if not moved:
             record["skipped"] = list(batch.cases)
+        if self.unlabelled:
+            record |= self._watch(self.unlabelled, batch, record["health"])
         self.step += 1
+        if self.unlabelled and self.unlabelled.began == self.step and self.averaged:
+            self._save("supervised.pt")
         return record, signal
+
+    def _weighted(self, terms: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
+        """The loss terms with those that do not come from labels multiplied by a weight."""
+        labelled = self.method.labelled_terms
+        return {name: term if name in labelled else weight * term for name, term in terms.items()}
+
+    def _watch(self, weight: UnlabelledWeight, batch: Batch, health: dict[str, float]) -> Record:
+        """Let the weight of unlabelled crops follow what this step shows; what the log has of it.
+
+        The weights that predict are asked for the labelled crops. All processes decide alike.
+        """
+        used = weight.value
+        weight.see(health)
+        if (self.step + 1) % CHECK_EVERY == 0:
+            labelled = slice(batch.labelled_count)
+            with self._as_predicting():
+                found = self.method.predict(batch.first.values[labelled])
+            overlaps = structure_overlaps(found, batch.labels, batch.first.inside[labelled])
+            shares = weight.mean_shares()
+            figures = self.team.mean([*overlaps, *shares])
+            weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
+        return {"unlabelled": {"weight": used, "known": weight.known}, "restrained": weight.fading}
+
+    @contextmanager
+    def _as_predicting(self) -> Iterator[None]:
+        """The method has its averaged weights in here, if there are any, and is as at test time."""
+        averaged = self.averaged.applied() if self.averaged else nullcontext()
+        with averaged, evaluating(self.method):
+            yield
 
     def _agree(self, values: dict[str, float], batch: Batch, stop: StopRequest) -> tuple[bool, int]:
         """Whether the loss of every process is finite, and the signal that asks any to stop, or 0.
@@ -213,13 +274,32 @@ class Trainer:
         """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
         if not self.team.leads:
             return {}
-        averaged = self.averaged.applied() if self.averaged else nullcontext()
-        with averaged, evaluating(self.method):
+        with self._as_predicting():
             scores = validate(self.method)
         if self.best is None or scores["dice"] > self.best:
             self.best = scores["dice"]
             self._save("best.pt")
         return {self.config.training.select_on: scores}
+
+    def _keep_the_better(self, validate: Validate) -> Ending | None:
+        """End with the weights of the supervised part where they score higher in validation.
+
+        None where there is nothing to choose from.
+        """
+        path = self.folder / "supervised.pt"
+        if not (self.team.leads and self.averaged and path.exists()):
+            return None
+        with self._as_predicting():
+            last = validate(self.method)["dice"]
+        latest = {name: value.clone() for name, value in self.averaged.state_dict().items()}
+        self.averaged.load_state_dict(load_checkpoint(path, self.team.device)["averaged"])
+        with self._as_predicting():
+            ending = Ending(validate(self.method)["dice"], last)
+        if ending.supervised:
+            self._save("last.pt")
+        else:
+            self.averaged.load_state_dict(latest)
+        return ending
 
     def _save(self, name: str) -> None:
         if self.team.leads:
@@ -231,6 +311,8 @@ class Trainer:
                 "best": self.best,
                 "skipped": self.overflow.skipped,
             }
+            if self.unlabelled:
+                state["unlabelled"] = self.unlabelled.state_dict()
             if self.averaged:
                 state["averaged"] = self.averaged.state_dict()
             save_checkpoint(self.folder / name, self.identity | state)

@@ -1,0 +1,142 @@
+"""How much unlabelled crops count, by what the networks know and by what their pseudo-labels show.
+
+A method's own schedule rises with the steps, whether or not the networks have learnt anything by
+then. Pseudo-labels of networks that know little are mostly background, and teach just that. So
+unlabelled crops begin to count once the labelled ones are known, and count less while a structure
+fades from the pseudo-labels. Without unlabelled crops the networks learn from labels alone, and a
+structure that faded comes back.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHECK_EVERY = 10
+"""Steps from one decision to the next."""
+WINDOW = 10
+"""Decisions whose figures are averaged: a hundred steps."""
+KNOWN_DICE = 0.6
+"""Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
+FADED = 0.75
+"""A class fades when the pseudo-labels have less than this part of the most that they had. Of about
+a hundred runs on real scans, those that lost more ended below supervised learning."""
+ABSENT = 0.25
+"""Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
+class's share of the labelled scans."""
+RISE, FALL = 0.1, 0.5
+"""What is added to the weight at a decision without a fading class, and what it is multiplied by
+at one with some."""
+
+
+class UnlabelledWeight:
+    """A factor from 0 to 1 for every loss term that does not come from labels.
+
+    All of its state is plain numbers, which a checkpoint keeps.
+    """
+
+    def __init__(self, labelled_shares: Sequence[float]) -> None:
+        """`labelled_shares` is each class's share of the labelled scans, background first."""
+        self._labelled_shares = list(labelled_shares)
+        self._dice = deque[list[float]](maxlen=WINDOW)
+        self._shares = deque[list[float]](maxlen=WINDOW)
+        self._largest = [0.0] * len(self._labelled_shares)
+        self._seen = [0.0] * (len(self._labelled_shares) + 1)
+        self.value = 0.0
+        self.began: int | None = None
+        """The step at which unlabelled crops began to count; None if they do not yet."""
+        self.fading: list[int] = []
+        """Classes that fade at the moment."""
+
+    def see(self, health: Mapping[str, float]) -> None:
+        """Take in the class shares of one step's pseudo-labels, if the method tells them."""
+        if "share/0" in health:
+            shares = [health[f"share/{index}"] for index in range(len(self._labelled_shares))]
+            self._seen = [a + b for a, b in zip(self._seen, [*shares, 1.0], strict=True)]
+
+    def mean_shares(self) -> list[float]:
+        """Of each class in the pseudo-labels since the last decision; empty if none were seen."""
+        *sums, steps = self._seen
+        return [total / steps for total in sums] if steps else []
+
+    @property
+    def known(self) -> float:
+        """Mean Dice of the structures on the labelled crops of the last decisions."""
+        sums = [sum(column) for column in zip(*self._dice, strict=True)]
+        pairs = zip(sums[::2], sums[1::2], strict=True)
+        found = [2 * common / both for common, both in pairs if both > 0]
+        return sum(found) / len(found) if found else 0.0
+
+    def decide(self, step: int, overlaps: Sequence[float], shares: Sequence[float]) -> None:
+        """Take in what the last steps showed, and set the weight.
+
+        Args:
+            step: that has just been taken, counted from 0.
+            overlaps: of each structure, voxels of prediction and label in common, and voxels of
+                both together, one after the other.
+            shares: mean share of each class in the pseudo-labels since the last decision; empty
+                for methods without pseudo-labels.
+        """
+        self._dice.append(list(overlaps))
+        self._seen = [0.0] * len(self._seen)
+        if shares:
+            self._shares.append(list(shares))
+        if self.began is None:
+            if len(self._dice) == WINDOW and self.known >= KNOWN_DICE and self._all_present():
+                self.began = step + 1
+            return
+        self.fading = self._fading_classes()
+        self.value = self.value * FALL if self.fading else min(1.0, self.value + RISE)
+
+    def _recent_shares(self) -> list[float]:
+        return [sum(column) / len(self._shares) for column in zip(*self._shares, strict=True)]
+
+    def _all_present(self) -> bool:
+        pairs = zip(self._recent_shares(), self._labelled_shares, strict=False)
+        return all(share >= ABSENT * labelled for share, labelled in pairs)
+
+    def _fading_classes(self) -> list[int]:
+        found = []
+        for index, share in enumerate(self._recent_shares()):
+            self._largest[index] = max(self._largest[index], share)
+            if share < FADED * self._largest[index]:
+                found.append(index)
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values for a checkpoint."""
+        return {
+            "dice": list(self._dice),
+            "shares": list(self._shares),
+            "largest": list(self._largest),
+            "seen": list(self._seen),
+            "value": self.value,
+            "began": self.began,
+            "fading": list(self.fading),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._dice = deque(state["dice"], maxlen=WINDOW)
+        self._shares = deque(state["shares"], maxlen=WINDOW)
+        self._largest, self._seen = list(state["largest"]), list(state["seen"])
+        self.value, self.began = state["value"], state["began"]
+        self.fading = list(state["fading"])
+
+
+@torch.no_grad()
+def structure_overlaps(probability: Tensor, labels: Tensor, inside: Tensor) -> list[float]:
+    """Of each structure, voxels that prediction and label share, and voxels of both together.
+
+    Args:
+        probability: of each class, [B, C, ...].
+        labels: class of each voxel, [B, ...].
+        inside: false where a crop reaches beyond its scan, [B, ...].
+    """
+    predicted, figures = probability.argmax(dim=1), list[float]()
+    for index in range(1, probability.shape[1]):
+        here, there = (predicted == index) & inside, (labels == index) & inside
+        figures += [float((here & there).sum()), float(here.sum() + there.sum())]
+    return figures

@@ -1,0 +1,129 @@
+"""How much unlabelled crops count: begins when labels are known, falls when a class fades."""
+
+import json
+
+import pytest
+import torch
+
+from tracoco.training.unlabelled_weight import (
+    CHECK_EVERY,
+    FALL,
+    RISE,
+    WINDOW,
+    UnlabelledWeight,
+    structure_overlaps,
+)
+
+SHARES = (0.9, 0.1)
+KNOWN = (9.0, 20.0)
+"""Dice 2 * 9 / 20 = 0.9."""
+UNKNOWN = (2.0, 20.0)
+"""Dice 0.2."""
+
+
+def decide(
+    weight: UnlabelledWeight, times: int, overlaps: tuple[float, ...], shares: tuple[float, ...]
+) -> None:
+    for _ in range(times):
+        weight.decide(CHECK_EVERY - 1, overlaps, shares)
+
+
+def begun(shares: tuple[float, ...] = SHARES) -> UnlabelledWeight:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, WINDOW, KNOWN, shares)
+    assert weight.began is not None
+    return weight
+
+
+def test_overlaps_count_voxels_inside_alone() -> None:
+    # Two classes and the background in five voxels; the last lies beyond the scan.
+    classes = torch.tensor([[0, 1, 1, 2, 2]])
+    probability = torch.nn.functional.one_hot(classes).movedim(-1, 1).float()
+    labels = torch.tensor([[1, 1, 1, 2, 2]])
+    inside = torch.tensor([[True, True, True, True, False]])
+    # Class 1: 2 in common, 2 + 3 in all; class 2: 1 in common, 1 + 1.
+    assert structure_overlaps(probability, labels, inside) == [2.0, 5.0, 1.0, 2.0]
+
+
+def test_what_is_known_is_the_dice_of_all_crops_of_the_window() -> None:
+    weight = UnlabelledWeight((0.8, 0.1, 0.1))
+    weight.decide(9, [2.0, 5.0, 0.0, 0.0], ())
+    assert weight.known == pytest.approx(0.8)  # a class in no crop does not count
+    weight.decide(19, [1.0, 5.0, 1.0, 4.0], ())
+    assert weight.known == pytest.approx((2 * 3 / 10 + 2 * 1 / 4) / 2)
+
+
+def test_nothing_counts_until_the_labelled_crops_are_known() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 3 * WINDOW, UNKNOWN, SHARES)
+    assert (weight.value, weight.began) == (0.0, None)
+    # Of ten decisions, n with Dice 0.9 and the others with 0.2 have 0.2 + 0.07 n: 6 have 0.62.
+    decide(weight, 5, KNOWN, SHARES)
+    assert weight.began is None
+    weight.decide(499, KNOWN, SHARES)
+    assert (weight.value, weight.began) == (0.0, 500)
+    decide(weight, 3, KNOWN, SHARES)
+    assert weight.value == pytest.approx(3 * RISE)
+    decide(weight, 20, KNOWN, SHARES)
+    assert weight.value == 1.0
+
+
+def test_a_structure_that_the_pseudo_labels_lack_keeps_them_from_counting() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 3 * WINDOW, KNOWN, (0.98, 0.02))  # a fifth of the labelled share
+    assert weight.began is None
+    decide(weight, WINDOW, KNOWN, (0.97, 0.03))
+    assert weight.began is not None
+
+
+def test_the_weight_falls_while_a_structure_fades_and_rises_when_it_is_back() -> None:
+    weight = begun()
+    decide(weight, WINDOW, KNOWN, SHARES)
+    assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
+    # Three of ten decisions without the structure: its mean is 0.07, less than 0.75 of 0.1.
+    decide(weight, 2, KNOWN, (1.0, 0.0))
+    assert weight.fading == []
+    decide(weight, 1, KNOWN, (1.0, 0.0))
+    assert weight.fading == [1]
+    assert weight.value == pytest.approx(FALL)
+    decide(weight, 5, KNOWN, (1.0, 0.0))
+    assert weight.value < 0.02
+    decide(weight, 2 * WINDOW, KNOWN, SHARES)
+    assert weight.fading == []
+    assert weight.value == 1.0
+
+
+def test_a_structure_that_takes_over_is_a_background_that_fades() -> None:
+    weight = begun()
+    decide(weight, WINDOW, KNOWN, SHARES)
+    decide(weight, WINDOW, KNOWN, (0.5, 0.5))
+    assert weight.fading == [0]
+
+
+def test_a_method_without_pseudo_labels_goes_by_the_labelled_crops_alone() -> None:
+    weight = UnlabelledWeight(SHARES)
+    weight.see({"agreement": 1.0})
+    assert weight.mean_shares() == []
+    decide(weight, WINDOW, KNOWN, ())
+    decide(weight, WINDOW, KNOWN, ())
+    assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
+
+
+def test_shares_are_means_since_the_last_decision() -> None:
+    weight = UnlabelledWeight(SHARES)
+    weight.see({"share/0": 0.9, "share/1": 0.1})
+    weight.see({"share/0": 0.7, "share/1": 0.3})
+    assert weight.mean_shares() == pytest.approx([0.8, 0.2])
+    weight.decide(9, KNOWN, weight.mean_shares())
+    assert weight.mean_shares() == []
+
+
+def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
+    first = begun()
+    first.see({"share/0": 0.9, "share/1": 0.1})
+    decide(first, 3, KNOWN, (1.0, 0.0))
+    second = UnlabelledWeight(SHARES)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    for weight in (first, second):
+        decide(weight, 4, UNKNOWN, SHARES)
+    assert first.state_dict() == second.state_dict()
