@@ -8,7 +8,7 @@ from tracoco.training.schedule import learning_rate
 
 def test_poly_falls_by_its_power_from_the_first_step() -> None:
     config = OptimizerConfig(name="sgd", lr=0.1, poly_power=2.0)
-    # 0.1 * (1 - t / 4) ** 2
+    # The squares of 1, 3 / 4, 1 / 2 and 1 / 4, times 0.1.
     rates = [learning_rate(step, 4, config) for step in range(4)]
     assert rates == pytest.approx([0.1, 0.05625, 0.025, 0.00625])
 
