@@ -15,6 +15,7 @@ from benchmarks.timing import best_of
 from tracoco.data.batches import Batch, BatchSource
 from tracoco.data.read_ahead import batches
 from tracoco.experiment.experiment import Experiment
+from tracoco.geometry import Index
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.prepare import prepare
@@ -30,6 +31,8 @@ PAIRS = 4
 """Crop pairs of a batch, 2 of them labelled."""
 AUGMENTED = ("data.flips=all", "data.turns=true")
 """All that can be done to a crop, brightness included, which is on by default."""
+WITHOUT = ("data.augmentation.strength=off",)
+FULL = ("data.augmentation.strength=full",)
 ALONE = Team(0, 1, torch.device("cpu"))
 
 
@@ -38,12 +41,20 @@ def rows(work: Path) -> list[Row]:
     data = write_data_set(work / "scans", SHAPE, labelled=4, unlabelled=4, suffix=".nii")
     project = init_project(data, work / "project")
     prepare(project)
-    experiments = [
-        Experiment.of(project, load_config(None, [f"data.crop={list(crop)}", *AUGMENTED]))
-        for crop in ((112, 112, 80), (48, 40, 24))
+
+    def experiment(crop: Index, *settings: str) -> Experiment:
+        return Experiment.of(project, load_config(None, [f"data.crop={list(crop)}", *settings]))
+
+    large, small = (112, 112, 80), (48, 40, 24)
+    plain = experiment(large, *AUGMENTED, *WITHOUT)
+    return [
+        _against_hdf5(plain.source(ALONE)),
+        _interpolated(experiment(large, *FULL), plain),
+        _against_step(experiment(small, *FULL), "a TraCoCo", work / "tracoco"),
+        _against_step(
+            experiment(small, *FULL, "method.name=supervised"), "a supervised", work / "supervised"
+        ),
     ]
-    large, small = experiments
-    return [_against_hdf5(large.source(ALONE)), _against_step(small, work / "run")]
 
 
 def _against_hdf5(source: BatchSource) -> Row:
@@ -74,6 +85,26 @@ def _against_hdf5(source: BatchSource) -> Row:
     )
 
 
+def _interpolated(full: Experiment, plain: Experiment) -> Row:
+    """What rotation, scaling and changes of intensity cost, on top of reading a crop."""
+    seconds = [
+        min(batch_seconds(each.source(ALONE), 12) for _ in range(3)) for each in (full, plain)
+    ]
+    ours, other = (PAIRS / each for each in seconds)
+    return Row(
+        "crop pairs of 112 x 112 x 80 a second with interpolation, one worker",
+        "the same without interpolation",
+        ours,
+        other,
+        "pairs/s",
+        ours / other,
+        "at least",
+        0.01,
+        f"Full augmentation: a batch of 2 + 2 pairs takes {1000 * seconds[0]:.0f} ms with "
+        f"interpolation and {1000 * seconds[1]:.0f} ms without.",
+    )
+
+
 def _floor() -> float:
     """Seconds to brighten a pair of crops out of volumes in memory, whole rows to whole rows."""
     random = np.random.default_rng(0)
@@ -88,8 +119,8 @@ def _floor() -> float:
     return taken / 4
 
 
-def _against_step(experiment: Experiment, folder: Path) -> Row:
-    """The lightest step that is worth a training; any other leaves the loader more time."""
+def _against_step(experiment: Experiment, what: str, folder: Path) -> Row:
+    """Full augmentation beside a step of the light UNet; slower networks leave more time."""
     source = experiment.source(ALONE)
     loading = min(batch_seconds(source, 40) for _ in range(3))
     folder.mkdir()
@@ -107,8 +138,8 @@ def _against_step(experiment: Experiment, folder: Path) -> Row:
     steps = len(waits) - 1
     waited = sum(waits[1:])
     return part(
-        "a batch from one worker",
-        "a TraCoCo step of the light UNet, crops of 48 x 40 x 24",
+        "a batch from one worker, full augmentation",
+        f"{what} step of the light UNet, crops of 48 x 40 x 24",
         (loading, (taken - waited) / steps),
         "s",
         1.0,

@@ -331,7 +331,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "network": {"normalisation": "instance"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled"},
-    "method": {"negative_gate": "class", "scales": 1},
+    "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},
 }
 """Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""
 

@@ -321,3 +321,28 @@ def test_the_negative_gate_is_a_setting() -> None:
         torch.manual_seed(1)
         terms[gate] = method(make_batch(2, 4), PAST_THE_RAMP)["crc"].item()
     assert terms["class"] < terms["minimum"]
+
+
+@pytest.mark.parametrize("name", ["tracoco", "cps", "cac-co"])
+def test_averaged_pseudo_labels_are_those_of_the_moving_averages(name: str) -> None:
+    method = make_method(name, pseudo_labels="averaged", average_decay=0.75)
+    assert isinstance(method, CoTraining)
+    batch = make_batch()
+    with torch.no_grad():
+        for network in method.networks:
+            for weight in network.parameters():
+                weight.add_(0.1)
+    before = [weight.clone() for weight in method.averages.parameters()]
+    method.after_step(1000)
+    moved = list(method.averages.parameters())
+    learnt = list(method.networks.parameters())
+    for old, new, current in zip(before, moved, learnt, strict=True):
+        torch.testing.assert_close(new, 0.75 * old + 0.25 * current)
+    method(batch, 20)
+    crops = batch.first.values[batch.labelled_count :]
+    with torch.no_grad():
+        expected = [average.eval()(crops) for average in method.averages]
+    for labels, answer in zip(method._pseudo_labels, expected, strict=True):
+        torch.testing.assert_close(labels, answer)
+        assert not labels.requires_grad
+    assert not any(weight.requires_grad for weight in method.averages.parameters())

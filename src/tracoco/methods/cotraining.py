@@ -1,17 +1,18 @@
 """Co-training: two networks, differently initialised, that teach each other."""
 
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import Field, NonNegativeInt, PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
 from tracoco.losses.weighting import RAMPS
+from tracoco.methods.ema import EmaTeacher
 from tracoco.methods.figures import gate_figures
-from tracoco.methods.method import NetworkFactory, RunFacts, uniform_noise
+from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform_noise
 from tracoco.methods.mixing import check_partners, draw_mix
 from tracoco.methods.peers import Peers
 from tracoco.methods.pseudo_labels import CleanPass, PseudoLabelPass, clean_pass
@@ -77,12 +78,15 @@ class CoTrainingConfig(TwoNetworksConfig):
     cutmix_axes: tuple[NonNegativeInt, ...] | None = None
     """Axes along which a mixed box ends inside the crop; along the others it goes through. All
     axes if not given."""
-    pseudo_labels: PseudoLabelPass = "batch"
-    """The pass that pseudo-labels come from. `batch`: one without noise and dropout, where
+    pseudo_labels: PseudoLabelPass | Literal["averaged"] = "batch"
+    """Where pseudo-labels come from. `averaged`: a pass without noise and dropout of each network's
+    moving average, as at test time, which is ours. `batch`: one without noise and dropout, where
     BatchNorm uses the statistics of all crops of the batch, as in the authors' release. `clean`:
     the same, but BatchNorm uses its running statistics, as at test time. `training`: the noisy
-    training pass, as in Eq. (2), at no cost. The first two differ for networks with BatchNorm
+    training pass, as in Eq. (2), at no cost. `batch` and `clean` differ for networks with BatchNorm
     alone."""
+    average_decay: float = Field(default=0.99, ge=0, lt=1)
+    """Share of the moving averages that each step keeps; of `averaged` pseudo-labels alone."""
 
 
 class CoTraining(TwoNetworks):
@@ -97,6 +101,17 @@ class CoTraining(TwoNetworks):
         if config.cutmix:
             check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
         self.config = config
+        self.averages = nn.ModuleList()
+        if config.pseudo_labels == "averaged":
+            self.averages.extend(
+                EmaTeacher(network, config.average_decay, average_statistics=True)
+                for network in self.networks
+            )
+
+    def after_step(self, step: int) -> None:
+        """Move the averages, where they give the pseudo-labels."""
+        for average, network in zip(self.averages, self.networks, strict=False):
+            cast("EmaTeacher", average).update(step, network)
 
     @property
     def remedy(self) -> str:
@@ -129,8 +144,14 @@ class CoTraining(TwoNetworks):
 
     def _peers(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The probabilities that each network offers as pseudo-labels, without gradient."""
-        if self.config.pseudo_labels != "training":
-            logits = self._clean_logits(batch, self.config.pseudo_labels)
+        form = self.config.pseudo_labels
+        if form == "averaged":
+            crops = batch.first.values[batch.labelled_count :]
+            with evaluating(self.averages):
+                self._pseudo_labels = [average(crops) for average in self.averages]
+            return self._pseudo_labels
+        if form != "training":
+            logits = self._clean_logits(batch, form)
         self._pseudo_labels = [own.detach().softmax(dim=1) for own in logits]
         return self._pseudo_labels
 

@@ -19,6 +19,7 @@ class EmaTeacher(nn.Module):
         decay: float,
         *,
         copy_buffers: bool = False,
+        average_statistics: bool = False,
         warms_up: bool = True,
     ) -> None:
         """Start as a copy of the network.
@@ -28,12 +29,15 @@ class EmaTeacher(nn.Module):
             decay: share of the teacher that each step keeps, once the average has warmed up.
             copy_buffers: take over the student's BatchNorm statistics at every step. Needed where
                 the teacher predicts, since then it normalises by them.
+            average_statistics: average the student's BatchNorm statistics like its weights, for a
+                teacher that is asked as at test time.
             warms_up: average over few steps at first, as `update` says; else `decay` holds at once.
         """
         super().__init__()
         self.network = copy.deepcopy(network).requires_grad_(requires_grad=False)
         self.decay = decay
         self.copy_buffers = copy_buffers
+        self.average_statistics = average_statistics
         self.warms_up = warms_up
 
     def forward(self, crops: Tensor) -> Tensor:
@@ -54,7 +58,7 @@ class EmaTeacher(nn.Module):
         the mean of two students, and so on until `decay` says otherwise.
         """
         kept = min(1 - 1 / (step + 1), self.decay) if self.warms_up else self.decay
-        move_average(self.network, student, kept)
+        move_average(self.network, student, kept, statistics=self.average_statistics)
         if self.copy_buffers:
             statistics = zip(self.network.buffers(), student.buffers(), strict=True)
             for own, current in statistics:

@@ -57,9 +57,16 @@ class AveragedWeights:
 
 
 def _averaged_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """What is averaged; other buffers, such as banks of features, are left as they are."""
-    statistics = {id(buffer) for norm in norms_by_batch(module) for buffer in norm.buffers()}
-    yield from module.named_parameters()
+    """What is averaged: what learns by gradient, and the statistics that go with it.
+
+    Teachers are averages already. Other buffers, such as banks of features, are left alone.
+    """
+    teachers = {id(weight) for weight in module.parameters() if not weight.requires_grad}
+    learning = [norm for norm in norms_by_batch(module) if id(norm.weight) not in teachers]
+    statistics = {id(buffer) for norm in learning for buffer in norm.buffers()}
+    for name, weight in module.named_parameters():
+        if weight.requires_grad:
+            yield name, weight
     for name, buffer in module.named_buffers():
         if id(buffer) in statistics and buffer.is_floating_point():
             yield name, buffer
