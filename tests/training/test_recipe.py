@@ -12,7 +12,6 @@ from tracoco.config import Config, parse_config
 from tracoco.data.batches import Batch
 from tracoco.methods import METHODS, method_row
 from tracoco.methods.method import Method
-from tracoco.training import trainer as trainer_module
 from tracoco.training import unlabelled_weight
 from tracoco.training.checkpoint import load_checkpoint, method_state
 from tracoco.training.journal import Journal
@@ -44,7 +43,7 @@ def recipe(**training: object) -> Config:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decisions at every other step, and labelled crops that are known at once."""
-    monkeypatch.setattr(trainer_module, "CHECK_EVERY", 2)
+    monkeypatch.setattr(unlabelled_weight, "CHECK_EVERY", 2)
     monkeypatch.setattr(unlabelled_weight, "WINDOW", 2)
     monkeypatch.setattr(unlabelled_weight, "KNOWN_DICE", 0.0)
     monkeypatch.setattr(unlabelled_weight, "ABSENT", 0.0)

@@ -4,6 +4,7 @@ import gc
 import hashlib
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from tracoco.errors import UserError
 from tracoco.methods import METHODS
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.network import build_network
+from tracoco.training import unlabelled_weight
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team, joined_team
 from tracoco.training.trainer import Trainer
@@ -62,12 +64,14 @@ def own_batch(team: Team, step: int) -> Batch:
     return make_batch(2, classes=3, seed=100 * step + team.rank)
 
 
-def make_trainer(method: Method, team: Team, config: Config, folder: Path) -> Trainer:
+def make_trainer(
+    method: Method, team: Team, config: Config, folder: Path, shares: Sequence[float] = ()
+) -> Trainer:
     if team.rank == 1:  # other first weights: rank 0's must win
         with torch.no_grad():
             for parameter in method.parameters():
                 parameter.zero_()
-    return Trainer(method, config, folder, team, identity={})
+    return Trainer(method, config, folder, team, identity={}, labelled_shares=shares)
 
 
 def transformer_pair() -> Method:
@@ -96,6 +100,24 @@ def check_equal_state(team: Team, folder: Path) -> None:
         gc.collect()  # what is left of a wrapped network must not outlive the processes' group
 
 
+def check_recipe(team: Team, folder: Path) -> None:
+    """Averaged weights and the weight of unlabelled crops are the same in all processes."""
+    unlabelled_weight.CHECK_EVERY, unlabelled_weight.WINDOW = 2, 1
+    unlabelled_weight.KNOWN_DICE, unlabelled_weight.ABSENT = 0.0, 0.0
+    training = {"steps": 8, "ema_decay": 0.5, "unlabelled_weight": "adaptive"}
+    config = parse_config({"training": training, "optimizer": {"name": "adamw"}}, "test")
+    method = make_method("tracoco", 2, classes=3, pseudo_labels="averaged")
+    trainer = make_trainer(method, team, config, folder, [0.5, 0.3, 0.2])
+    trainer.fit((own_batch(team, step) for step in range(8)), None, StopRequest())
+    assert trainer.averaged
+    assert trainer.unlabelled
+    assert trainer.unlabelled.value > 0
+    own = digest(trainer.unlabelled.state_dict()), digest(trainer.averaged.state_dict())
+    found: list[tuple[str, str]] = [("", "")] * team.world_size
+    dist.all_gather_object(found, own)
+    assert len(set(found)) == 1
+
+
 def check_stops(team: Team, folder: Path) -> None:
     config = parse_config({"training": {"steps": 9}}, "test")
     trainer = make_trainer(make_method("supervised", 2, classes=3), team, config, folder)
@@ -113,5 +135,6 @@ def check_stops(team: Team, folder: Path) -> None:
 if __name__ == "__main__":
     with joined_team("cpu") as joined:
         check_equal_state(joined, Path(sys.argv[1]))
+        check_recipe(joined, Path(sys.argv[1]))
         check_stops(joined, Path(sys.argv[1]))
         Path(sys.argv[1], f"rank{joined.rank}").touch()

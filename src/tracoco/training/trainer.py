@@ -24,7 +24,7 @@ from tracoco.training.run_log import Record
 from tracoco.training.schedule import learning_rate
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
-from tracoco.training.unlabelled_weight import CHECK_EVERY, UnlabelledWeight, structure_overlaps
+from tracoco.training.unlabelled_weight import UnlabelledWeight, structure_overlaps
 
 Validate = Callable[[Method], dict[str, float]]
 
@@ -206,7 +206,7 @@ class Trainer:
         """
         used = weight.value
         weight.see(health)
-        if (self.step + 1) % CHECK_EVERY == 0:
+        if weight.due(self.step):
             labelled = slice(batch.labelled_count)
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])

@@ -50,6 +50,11 @@ class UnlabelledWeight:
         self.fading: list[int] = []
         """Classes that fade at the moment."""
 
+    @staticmethod
+    def due(step: int) -> bool:
+        """Whether the weight is decided on after this step, counted from 0."""
+        return (step + 1) % CHECK_EVERY == 0
+
     def see(self, health: Mapping[str, float]) -> None:
         """Take in the class shares of one step's pseudo-labels, if the method tells them."""
         if "share/0" in health:
