@@ -129,6 +129,7 @@ def make_method(
         dimensions=dimensions,
         filters=4,
         normalisation="instance",
+        decoder="pointwise",
     )
     torch.manual_seed(0)
     settings = SPARING.get(name, {}) | settings

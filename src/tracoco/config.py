@@ -213,6 +213,9 @@ class NetworkConfig(Settings):
     test time, so that the answer for a voxel depends on its surroundings only through the
     convolutions. instance: by the statistics of each crop, which every voxel of it then depends on;
     such networks predict well in windows of the crop's size alone."""
+    decoder: Literal["convolution", "pointwise"] = "pointwise"
+    """Of `light-unet`. convolution: kernels of 3 voxels along each axis at every level. pointwise:
+    kernels of one voxel, which take less time and are less exact."""
     options: dict[str, Any] = {}
     """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
 
@@ -328,7 +331,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "slice_sampling": "by_case",
         "augmentation": AugmentationConfig().model_dump(mode="json"),
     },
-    "network": {"normalisation": "instance"},
+    "network": {"normalisation": "instance", "decoder": "pointwise"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled"},
     "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},

@@ -22,13 +22,16 @@ from tracoco.networks.light_unet import (
 def test_size() -> None:
     # Stem 27 * 16 + 32. Halving 16 -> 32: 8 * 16 * 32 + 64; its unit: 27 * 32 * 32 + 64; so on:
     # 464 + (4160 + 27712) + (16512 + 110720) + (65792 + 442624) = 667984.
-    # Decoder, coarse to fine, up and block: 128 * 64 + 64 * 64 + 128 = 12416, then
+    # Pointwise decoder, coarse to fine, up and block: 128 * 64 + 64 * 64 + 128 = 12416, then
     # 64 * 32 + 32 * 32 + 64 = 3136, then 32 * 16 + 16 * 16 + 32 = 800. Head: 16 * 2 + 2 = 34.
+    # With convolutions each block has 27 times the kernel: 26 * (64 * 64 + 32 * 32 + 16 * 16) more.
     network = LightUNet3D(channels=1, classes=2, filters=16)
     assert network.feature_channels == (16, 32, 64, 128)
     assert sum(p.numel() for p in network.encoder.parameters()) == 667_984
-    assert sum(p.numel() for p in network.decoder.parameters()) == 12_416 + 3_136 + 800
-    assert sum(p.numel() for p in network.parameters()) == 667_984 + 16_352 + 34
+    assert sum(p.numel() for p in network.decoder.parameters()) == 16_352 + 139_776
+    assert sum(p.numel() for p in network.parameters()) == 667_984 + 16_352 + 139_776 + 34
+    pointwise = LightUNet3D(channels=1, classes=2, filters=16, decoder="pointwise")
+    assert sum(p.numel() for p in pointwise.decoder.parameters()) == 12_416 + 3_136 + 800
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -124,7 +127,9 @@ def test_without_strides_it_is_the_network_of_old_checkpoints(
     network_class: type[LightUNet], size: tuple[int, ...], weights: float, logits: float
 ) -> None:
     torch.manual_seed(3)
-    network = network_class(channels=2, classes=3, filters=4, normalisation="instance").eval()
+    network = network_class(
+        channels=2, classes=3, filters=4, normalisation="instance", decoder="pointwise"
+    ).eval()
     state = network.state_dict()
     assert hashlib.sha256(" ".join(state).encode()).hexdigest()[:16] == "00143fc0c7f7feae"
     assert sum(value.double().abs().sum().item() for value in state.values()) == pytest.approx(
@@ -134,7 +139,12 @@ def test_without_strides_it_is_the_network_of_old_checkpoints(
     assert network(crops).double().abs().sum().item() == pytest.approx(logits, rel=1e-5)
     strides = ((2,) * len(size),) * 3
     told = network_class(
-        channels=2, classes=3, filters=4, strides=strides, normalisation="instance"
+        channels=2,
+        classes=3,
+        filters=4,
+        strides=strides,
+        normalisation="instance",
+        decoder="pointwise",
     ).eval()
     told.load_state_dict(state)
     assert torch.equal(told(crops), network(crops))

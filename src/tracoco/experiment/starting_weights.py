@@ -88,6 +88,7 @@ def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
         "network.name": (there.network.name, config.network.name),
         "network.filters": (there.network.filters, config.network.filters),
         "network.normalisation": (there.network.normalisation, config.network.normalisation),
+        "network.decoder": (there.network.decoder, config.network.decoder),
         "network.options": (there.network.options, config.network.options),
         "network.strides": (_strides(there, there_plan), _strides(config, plan)),
         "dimensions": (there_plan.dimensions, plan.dimensions),

@@ -23,8 +23,9 @@ DROPOUT = 0.1
 SLOPE = 0.01
 BATCH_NORM: dict[int, Callable[[int], nn.Module]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 Normalisation = Literal["batch", "instance"]
-Norm = Callable[[int], nn.Module]
-"""A normalisation for so many channels."""
+DecoderKind = Literal["convolution", "pointwise"]
+Layer = Callable[[int], nn.Module]
+"""Makes a layer for so many channels."""
 
 
 class LightUNet(Network):
@@ -39,6 +40,7 @@ class LightUNet(Network):
         filters: int,
         strides: Strides = (),
         normalisation: Normalisation = "batch",
+        decoder: DecoderKind = "convolution",
     ) -> None:
         """Draw the weights.
 
@@ -48,6 +50,7 @@ class LightUNet(Network):
             filters: channels of the finest level.
             strides: how deep it goes and which axes each level halves; else its own.
             normalisation: of the maps, as `NetworkConfig.normalisation` says.
+            decoder: its layers, as `NetworkConfig.decoder` says.
         """
         own = FACTS.own_strides(self.dimensions)
         levels = strides or own
@@ -55,11 +58,12 @@ class LightUNet(Network):
         widest = max(WIDEST, filters * 2 ** len(own))
         widths = tuple(min(width, widest) for width in level_widths(filters, len(levels) + 1))
         norm = partial(_norm, normalisation, self.dimensions)
+        self._decoder = partial(
+            _decoder, widths, strides=levels, norm=norm, mix=partial(_mix, decoder, self.dimensions)
+        )
         encoder = _encoder(channels, widths, levels, norm)
-        decoder = _decoder(widths, "linear", levels, norm)
-        super().__init__(encoder, decoder, Pointwise(filters, classes), widths)
+        super().__init__(encoder, self._decoder("linear"), Pointwise(filters, classes), widths)
         self.strides = levels
-        self._norm = norm
 
     @property
     def stride(self) -> Index:
@@ -68,7 +72,7 @@ class LightUNet(Network):
 
     def make_decoder(self, up: Up) -> Decoder:
         """Before interpolation a 1x1 convolution halves the channels."""
-        return _decoder(self.feature_channels, up, self.strides, self._norm)
+        return self._decoder(up)
 
 
 class LightUNet2D(LightUNet):
@@ -126,7 +130,7 @@ class Double(nn.Module):
 class Residual(nn.Module):
     """A convolution whose result is added to its input."""
 
-    def __init__(self, width: int, dimensions: int, norm: Norm) -> None:
+    def __init__(self, width: int, dimensions: int, norm: Layer) -> None:
         super().__init__()
         convolution = CONVOLUTION[dimensions](width, width, 3, padding=1, bias=False)
         self.body = nn.Sequential(convolution, norm(width))
@@ -147,7 +151,7 @@ def _activated(norm: nn.Module, *layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(*layers, norm, nn.LeakyReLU(SLOPE, inplace=True))
 
 
-def _encoder(channels: int, widths: tuple[int, ...], strides: Strides, norm: Norm) -> Encoder:
+def _encoder(channels: int, widths: tuple[int, ...], strides: Strides, norm: Layer) -> Encoder:
     dimensions = len(strides[0])
     convolution = CONVOLUTION[dimensions]
     first = convolution(channels, widths[0], 3, padding=1, bias=False)
@@ -161,15 +165,21 @@ def _encoder(channels: int, widths: tuple[int, ...], strides: Strides, norm: Nor
     return Encoder(stages)
 
 
-def _decoder(widths: tuple[int, ...], up: Up, strides: Strides, norm: Norm) -> Decoder:
-    # Neighbours meet in the encoder; 3x3x3 convolutions here gained too little for their time.
+def _mix(kind: DecoderKind, dimensions: int, width: int) -> nn.Module:
+    """The layer behind each sum of a map that comes up and one of the encoder."""
+    if kind == "convolution":
+        return CONVOLUTION[dimensions](width, width, 3, padding=1, bias=False)
+    return Pointwise(width, width, bias=False)
+
+
+def _decoder(widths: tuple[int, ...], up: Up, strides: Strides, norm: Layer, mix: Layer) -> Decoder:
     pairs = list(pairwise(reversed(widths)))
     return Decoder(
         [
             _double(coarse, fine, up, stride)
             for (coarse, fine), stride in zip(pairs, reversed(strides), strict=True)
         ],
-        [_activated(norm(fine), Pointwise(fine, fine, bias=False)) for _, fine in pairs],
+        [_activated(norm(fine), mix(fine)) for _, fine in pairs],
         merge=add,
     )
 

@@ -77,6 +77,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
     crop: Sequence[int] | None = None,
     strides: Strides = (),
     normalisation: Literal["batch", "instance"] = "batch",
+    decoder: Literal["convolution", "pointwise"] = "convolution",
 ) -> nn.Module:
     """A freshly initialised network; torch's generator decides its weights.
 
@@ -90,6 +91,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         crop: voxels per axis; a MONAI network is made to fit it and tried on it.
         strides: how it goes down its levels, for networks that can be told; else its own.
         normalisation: of its maps, for networks that can be told; else its own.
+        decoder: its layers, for networks that can be told; else its own.
     """
     if strides:
         check_strided(name, dimensions)
@@ -107,7 +109,7 @@ def build_network(  # noqa: PLR0913 - each is given by its name
     network_class = getattr(import_module(f"tracoco.networks.{module}"), builder)
     told: dict[str, Any] = {"strides": strides} if strides else {}
     if facts.strided:
-        told["normalisation"] = normalisation
+        told |= {"normalisation": normalisation, "decoder": decoder}
     network: Network = network_class(channels, classes, filters, **told)
     return network
 

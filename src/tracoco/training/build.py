@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tracoco.config import Config, NetworkConfig
+from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
@@ -54,12 +54,8 @@ def _network(
 ) -> nn.Module:
     """The network of the settings, or another one as wide, for crops of the same size."""
     if name is not None:
-        filters = config.network.filters
-        normalisation = config.network.normalisation
-        other = NetworkConfig(
-            name=name, filters=filters, normalisation=normalisation, options=dict(options or {})
-        )
-        config = config.model_copy(update={"network": other})
+        other = {"name": name, "strides": None, "options": dict(options or {})}
+        config = config.model_copy(update={"network": config.network.model_copy(update=other)})
     return build_network(
         config.network.name,
         channels=plan.channels,
@@ -70,6 +66,7 @@ def _network(
         crop=run_crop(config, plan)[-plan.dimensions :],
         strides=run_strides(config, plan),
         normalisation=config.network.normalisation,
+        decoder=config.network.decoder,
     )
 
 
