@@ -77,7 +77,7 @@ def test_resumed_it_is_the_run_that_was_never_stopped(
 ) -> None:
     whole = start(project, tmp_path / "whole", steps=4, init_from=earlier)
     out = tmp_path / "run"
-    save = training.Trainer._save
+    save = training.Trainer.save
 
     def killed(trainer: training.Trainer, name: str) -> None:
         save(trainer, name)
@@ -85,7 +85,7 @@ def test_resumed_it_is_the_run_that_was_never_stopped(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.Trainer, "_save", killed)
+        patch.setattr(training.Trainer, "save", killed)
         with pytest.raises(KeyboardInterrupt):
             start(project, out, steps=4, init_from=earlier)
     moved = earlier.rename(tmp_path / "gone")  # no longer needed

@@ -259,9 +259,12 @@ class OptimizerConfig(Settings):
 
 
 class TrainingConfig(Settings):
-    """Length of a run, and how often it saves and validates. Everything counts in steps."""
+    """Length of a run, and how often it saves and validates. All but `minutes` counts in steps."""
 
     steps: PositiveInt = 2000
+    minutes: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Time that the steps of a run may take on this machine, validation and saving included; the
+    number of steps is measured at the start and recorded in `steps`."""
     save_every: PositiveInt = 200
     validate_every: PositiveInt = 200
     select_on: Literal["validation", "test"] = "validation"
@@ -333,7 +336,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     },
     "network": {"normalisation": "instance", "decoder": "pointwise"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
-    "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled"},
+    "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled", "minutes": None},
     "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},
 }
 """Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""

@@ -43,3 +43,12 @@ def test_the_command_means_the_same_under_torchrun(project: Project, tmp_path: P
     assert [record["step"] for record in read_log(run / "log.jsonl")] == [0, 1, 2]
     assert RunFolder(run).facts()["global_batch"] == 8
     assert (run / "best.pt").exists()
+
+
+def test_two_processes_agree_on_the_steps_that_minutes_are(
+    project: Project, tmp_path: Path
+) -> None:
+    torchrun(str(PROGRAM.with_name("two_ranks_minutes.py")), str(project.root), str(tmp_path))
+    training = RunFolder(tmp_path / "run").config().training
+    assert (training.steps, training.minutes) == (11, 0.6)
+    assert len(read_log(tmp_path / "run" / "log.jsonl")) == 11

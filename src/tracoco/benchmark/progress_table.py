@@ -66,5 +66,5 @@ def _left(rows: Sequence[RowState], jobs: int) -> str:
     text = f"{len(runs) - len(open_runs)} of {len(runs)} runs done"
     if not paces:
         return text
-    steps = sum(state.total - state.steps for state in open_runs)
-    return f"{text}, about {steps * fmean(paces) / jobs / 60:.0f} minutes left"
+    seconds = sum(state.seconds_left(fmean(paces)) for state in open_runs)
+    return f"{text}, about {seconds / jobs / 60:.0f} minutes left"

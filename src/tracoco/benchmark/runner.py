@@ -13,6 +13,7 @@ from tracoco.errors import Stopped
 from tracoco.evaluation.folders import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
 from tracoco.experiment import Experiment, train
+from tracoco.experiment.length import with_recorded_steps
 from tracoco.files import read_json
 from tracoco.inference.predictions import predict_scans
 from tracoco.project.digest import digest
@@ -69,7 +70,7 @@ class Runner:
     def trained(self, spec: RunSpec, seed: int) -> Path:
         """The run's folder, with all of its steps taken: now, earlier, or the rest of them now."""
         config, folder = spec.config(seed), self.folder(spec, seed)
-        if steps_done(folder) < config.training.steps:
+        if steps_done(folder) < with_recorded_steps(config, RunFolder(folder)).training.steps:
             with peak_noted(folder, choose_device(self.device)):
                 stopped = train(
                     self.project,

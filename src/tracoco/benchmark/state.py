@@ -11,6 +11,8 @@ from tracoco.benchmark.grid import GridRun
 from tracoco.benchmark.kept import Results
 from tracoco.benchmark.result import RunResult, Spread, over_seeds
 from tracoco.benchmark.runner import Runner
+from tracoco.config import Config
+from tracoco.experiment.length import with_recorded_steps
 from tracoco.training.run_folder import RunFolder
 
 TAIL = 65536
@@ -26,6 +28,12 @@ class RunState:
     total: int
     seconds_a_step: float | None = None
     result: RunResult | None = None
+    minutes: float | None = None
+    """Time that a run is given which has not begun, where its length is a time."""
+
+    def seconds_left(self, seconds_a_step: float) -> float:
+        """Until the run ends, at this pace."""
+        return 60 * self.minutes if self.minutes else (self.total - self.steps) * seconds_a_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,11 @@ class RowState:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A run, where it lies, and how many steps it takes in all."""
+    """A run, where it lies, and its settings."""
 
     run: GridRun
     folder: Path
-    total: int
+    config: Config
 
 
 class Watch:
@@ -73,7 +81,7 @@ class Watch:
             Watched(
                 run,
                 runners[run.dataset].folder(run.spec, run.seed),
-                run.spec.config(run.seed).training.steps,
+                run.spec.config(run.seed),
             )
             for run in runs
         ]
@@ -88,14 +96,15 @@ class Watch:
 
     def _state(self, watched: Watched) -> RunState:
         """Look at the result, else at the last line of the log."""
-        run, total = watched.run, watched.total
+        run, folder = watched.run, RunFolder(watched.folder)
         result = self._found.get(run) or self._results.find(run, watched.folder)
         if result:
             self._found[run] = result
-            return RunState(run, total, total, result=result)
-        record = _last_record(RunFolder(watched.folder).log_file)
+            return RunState(run, result.steps, result.steps, result=result)
+        record = _last_record(folder.log_file)
+        total = with_recorded_steps(watched.config, folder).training.steps
         if record is None:
-            return RunState(run, 0, total)
+            return RunState(run, 0, total, minutes=watched.config.training.minutes)
         return RunState(run, record["step"] + 1, total, record["seconds"])
 
 

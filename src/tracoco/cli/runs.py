@@ -27,6 +27,9 @@ def train(
     method: Annotated[str | None, typer.Option(help="See `tracoco methods`.")] = None,
     preset: Annotated[str | None, typer.Option(help="See `tracoco presets`.")] = None,
     overrides: Overrides = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Length by time on this machine, in place of steps.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Changes every random choice.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="PROJECT/runs/METHOD-seedN if not given.")
@@ -46,16 +49,22 @@ def train(
 
     Stop it with Ctrl-C and go on with --resume: nothing is lost.
 
+    With --minutes, the time of a step is measured first; the run records the steps that fit.
+
     Example: tracoco train heart --preset la-8 --set training.steps=4000
     """
     from tracoco.experiment import train as train_run
     from tracoco.presets import load_config
     from tracoco.project.folder import Project
+    from tracoco.training.run_folder import RunFolder
 
     changes = [f"method.name={method}"] if method else []
+    changes += [f"training.minutes={minutes}"] if minutes is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += ["training.select_on=test"] if select_on_test else []
-    config = load_config(preset, [*changes, *(overrides or [])])
+    changes += overrides or []
+    config = load_config(preset, changes)
+    _check_length(changes, config.training.minutes)
     opened = Project(project)
     folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
     result = train_run(
@@ -68,13 +77,27 @@ def train(
         console=progress_console(),
     )
     if result.leads and result.signal:
-        print(f"stopped after step {result.steps} of {config.training.steps}; saved in {folder}")
+        total = RunFolder(folder).config().training.steps
+        print(f"stopped after step {result.steps} of {total}; saved in {folder}")
         print("go on with the same command and --resume")
     elif result.leads:
         print(f"trained {result.steps} steps: {folder}")
         print(f"next: tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
     if result.signal:
         raise typer.Exit(128 + result.signal)
+
+
+def _check_length(changes: list[str], minutes: float | None) -> None:
+    """Refuse two lengths in one command; the steps of a preset give way to minutes."""
+    from tracoco.errors import UserError
+    from tracoco.presets import with_overrides
+
+    given = with_overrides({}, changes).get("training") or {}
+    if minutes is not None and {"minutes", "steps"} <= given.keys():
+        raise UserError(
+            f"{minutes:g} minutes and training.steps={given['steps']} both say how long the run "
+            "is; keep one"
+        )
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Batches that are there when the training wants them."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tracoco.data.batches import Batch, BatchSource
@@ -12,7 +12,7 @@ AHEAD = 2
 
 def batches(
     source: BatchSource, start: int, stop: int, workers: int, *, pinned: bool = False
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """The batches of steps `start` to `stop` in their order, read ahead by `workers` threads.
 
     Threads and not processes: numpy lets go of Python's lock while it reads, and what a process

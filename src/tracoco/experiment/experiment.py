@@ -20,7 +20,7 @@ from tracoco.project.fewer_labels import with_fewer_labels
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
-from tracoco.project.store import Store
+from tracoco.project.store import Store, StoredCase
 from tracoco.report.wording import count, listed
 from tracoco.training.build import resolved, run_crop, run_method
 from tracoco.training.run_folder import CHOSEN_ON_TEST
@@ -92,6 +92,13 @@ class Experiment:
         if self.plan.dimensions == 3:
             return len(self.splits.labelled)
         return sum(self.store.case(id_).shape[0] for id_ in self.splits.labelled)
+
+    @property
+    def choosing_cases(self) -> list[StoredCase]:
+        """The cases that choose `best`."""
+        on_test = self.config.training.select_on == "test"
+        ids = self.splits.test if on_test else self.splits.validation
+        return [self.store.case(id_) for id_ in ids]
 
     @property
     def labelled_shares(self) -> dict[str, float]:
@@ -187,11 +194,9 @@ class Experiment:
 
     def validation(self, team: Team) -> Validate | None:
         """A function that scores a method on the cases that choose `best`, if there are any."""
-        splits, config = self.splits, self.config
-        ids = splits.test if config.training.select_on == "test" else splits.validation
-        if not ids:
+        cases, config = self.choosing_cases, self.config
+        if not cases:
             return None
-        cases = [self.store.case(id_) for id_ in ids]
 
         def validate(method: Method) -> dict[str, float]:
             return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}

@@ -11,6 +11,7 @@ from tracoco.config import Config
 from tracoco.data.read_ahead import batches
 from tracoco.errors import UserError
 from tracoco.experiment.experiment import Experiment
+from tracoco.experiment.length import with_recorded_steps, within_minutes
 from tracoco.experiment.starting_weights import starting_weights
 from tracoco.project.folder import Project
 from tracoco.training.arrangement import Arrangement, arrange
@@ -34,15 +35,21 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
 ) -> FitResult:
     """Train one run into `out`, alone or as one of the processes that `torchrun` started.
 
-    With `init_from`, its first weights are the last ones of that run.
+    With `init_from`, its first weights are the last ones of that run. With `training.minutes`, a
+    new run first measures how many steps fit into them, and a resumed one takes its recorded steps.
     """
-    folder, experiment = RunFolder(out), Experiment.of(project, config)
+    folder = RunFolder(out)
+    experiment = Experiment.of(project, with_recorded_steps(config, folder) if resume else config)
     start = starting_weights(folder, init_from, experiment, resume=resume)
     experiment = replace(experiment, start=start)
     with ExitStack() as stack:
         team = stack.enter_context(joined_team(device))
         let_train_fast(team.device)
         stop = stack.enter_context(stop_on_signals())
+        length = ""
+        if not (resume and folder.begun):
+            folder.check_free(resume=resume)  # rather than after the measurement
+            experiment, length = within_minutes(experiment, team, stop, console)
         method = experiment.method(team)
         if start and not (resume and folder.checkpoint("last").exists()):
             start.load(method)
@@ -64,7 +71,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
                 folder.renew_facts({"computed": asdict(arrangement)})
         journal = None
         if team.leads:
-            journal = stack.enter_context(opened_journal(experiment, trainer, console))
+            journal = stack.enter_context(opened_journal(experiment, trainer, console, length))
         steps, workers = experiment.config.training.steps, experiment.config.data.workers
         pinned = team.device.type == "cuda"
         result = trainer.fit(
@@ -80,13 +87,13 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
 
 @contextmanager
 def opened_journal(
-    experiment: Experiment, trainer: Trainer, console: Console | None
+    experiment: Experiment, trainer: Trainer, console: Console | None, length: str
 ) -> Iterator[Journal]:
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.steps
     with shown_progress(title, trainer.step, steps, console) as display:
-        announced = experiment.announcement(trainer.team), *experiment.warnings()
-        for line in (*announced, *trainer.arrangement.notes):
+        announced = experiment.announcement(trainer.team), length, *experiment.warnings()
+        for line in filter(None, (*announced, *trainer.arrangement.notes)):
             display.say(line)
         shares, remedy = experiment.labelled_shares, trainer.method.remedy
         with Journal(trainer.folder, trainer.step, shares, display, remedy=remedy) as journal:

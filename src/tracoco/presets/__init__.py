@@ -19,14 +19,19 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
     beside the new one's settings: those that both have in common hold for the new one too.
     """
     stated = read_preset(preset) if preset else {}
-    values = stated
-    for override in overrides:
-        values = merged(values, _parse_override(override))
+    values = with_overrides(stated, overrides)
     if PRESET in (values.get("method") or {}):
         raise UserError(f"method.{PRESET} is not a setting; choose a preset with --preset")
     if _names_another(stated.get("method"), values.get("method")):
         values = merged(values, {"method": {PRESET: stated["method"]}})
     return parse_config(values, preset or "settings")
+
+
+def with_overrides(values: Values, overrides: Sequence[str]) -> Values:
+    """Values with each `KEY=VALUE` of `overrides` on top."""
+    for override in overrides:
+        values = merged(values, _parse_override(override))
+    return values
 
 
 def preset_names() -> list[str]:

@@ -146,7 +146,7 @@ class Trainer:
             if journal:
                 journal.write(record)
             if signal or self._due(self.config.training.save_every):
-                self._save("last.pt")
+                self.save("last.pt")
             if signal:
                 return FitResult(self.step, signal, self.team.leads)
         ended_with = self._keep_the_better(validate) if validate else None
@@ -191,7 +191,7 @@ class Trainer:
             record |= self._watch(self.unlabelled, batch, record["health"])
         self.step += 1
         if self.unlabelled and self.unlabelled.began == self.step and self.averaged:
-            self._save("supervised.pt")
+            self.save("supervised.pt")
         return record, signal
 
     def _weighted(self, terms: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
@@ -278,7 +278,7 @@ class Trainer:
             scores = validate(self.method)
         if self.best is None or scores["dice"] > self.best:
             self.best = scores["dice"]
-            self._save("best.pt")
+            self.save("best.pt")
         return {self.config.training.select_on: scores}
 
     def _keep_the_better(self, validate: Validate) -> Ending | None:
@@ -296,12 +296,13 @@ class Trainer:
         with self._as_predicting():
             ending = Ending(validate(self.method)["dice"], last)
         if ending.supervised:
-            self._save("last.pt")
+            self.save("last.pt")
         else:
             self.averaged.load_state_dict(latest)
         return ending
 
-    def _save(self, name: str) -> None:
+    def save(self, name: str) -> None:
+        """Write all that the run needs to go on from here; the process that leads does it."""
         if self.team.leads:
             state = {
                 "method": self.method.state_dict(),

@@ -1,0 +1,37 @@
+"""Run by `torchrun` with two processes of unequal speed: they agree on the length of a run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tracoco.experiment import step_time, train
+from tracoco.experiment.experiment import Experiment
+from tracoco.experiment.step_time import StepTime, timed_steps
+from tracoco.presets import load_config
+from tracoco.project.folder import Project
+from tracoco.training.signals import StopRequest
+from tracoco.training.team import Team, joined_team
+
+SETTINGS = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 8]", "training.minutes=0.6"]
+MEASURED = step_time._own_times
+
+
+def told_times(
+    experiment: Experiment, team: Team, stop: StopRequest, limit: float, folder: Path
+) -> tuple[float, float, float]:
+    """Measure, and tell other times than those: the second process is slower."""
+    MEASURED(experiment, team, stop, min(limit, 0.1), folder)
+    return (3.0, 0.0, 0.0) if team.rank == 1 else (1.0, 0.75, 0.25)
+
+
+if __name__ == "__main__":
+    project, out = Project(Path(sys.argv[1])), Path(sys.argv[2])
+    config = load_config(None, SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step_time, "_own_times", told_times)
+        with joined_team("cpu") as joined:
+            time = timed_steps(Experiment.of(project, config), joined, StopRequest(), 0.1)
+            assert time == StepTime(3.0, 0.75, 0.25), time
+        # 11 steps, one validation and two checkpoints are 34.25 s, of 36; 12 steps would be 37.25.
+        assert train(project, config, out / "run", device="cpu").steps == 11
