@@ -28,7 +28,8 @@ def rows(work: Path) -> list[Row]:
     """One row; both sides read the same files and end with the same arrays on the disk."""
     images = _write_scans(work / "scans")
     project = init_project(work / "scans", work / "project")
-    plan = project.load_plan().model_copy(update={"spacing_mm": TARGET})
+    changes = {"spacing_mm": TARGET, "normalisation": "range"}
+    plan = project.load_plan().model_copy(update=changes)
     write_plan(project.plan_file, plan)
     threads = torch.get_num_threads()
     SimpleITK.ProcessObject.SetGlobalDefaultNumberOfThreads(threads)

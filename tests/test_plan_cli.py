@@ -97,10 +97,14 @@ def test_redo_keeps_what_a_recipe_knows(
     assert project.plan_file.read_text() == text
     # Projects of before do not remember it: the scans decide.
     origin = read_json(project.origin_file)
-    assert origin.pop("plan") == {"spacing_mm": [1, 1, 1], "window": [-125, 275]}
+    known = {"normalisation": "range", "spacing_mm": [1, 1, 1], "window": [-125, 275]}
+    assert origin.pop("plan") == known
     write_json(project.origin_file, origin)
     assert run(capsys, monkeypatch, "plan", project.root, "--redo")[0] == 0
-    assert project.load_plan().spacing_mm == (1, 1, 2)
+    assert (project.load_plan().spacing_mm, project.load_plan().normalisation) == (
+        (1, 1, 2),
+        "zscore",
+    )
 
 
 def test_a_folder_that_is_no_project_is_refused(

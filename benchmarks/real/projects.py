@@ -65,7 +65,8 @@ def proposal(real: RealData, data: Path, scans: Path) -> Proposal:
         real.class_names,
         splits,
         notes=real.notes,
-        plan={**real.plan, "crop": (1,) * (3 - len(crop)) + crop},
+        # The kept results are of scans that were brought to [0, 1].
+        plan={"normalisation": "range", **real.plan, "crop": (1,) * (3 - len(crop)) + crop},
         watermark=real.watermark,
     )
     return propose(found, SplitChoice())

@@ -179,7 +179,8 @@ class DataConfig(Settings):
     turns: bool = False
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)
-    """Intensities are multiplied by a factor in [1 - brightness, 1 + brightness]."""
+    """Intensities are multiplied by a factor in [1 - brightness, 1 + brightness]. Where the plan
+    normalises by z-scores, that is a change of contrast about the mean of the scan."""
     strong: bool = False
     """Change the contrast by up to half and blur every other pair, on top of the brightness."""
     augmentation: AugmentationConfig = AugmentationConfig()

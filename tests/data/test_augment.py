@@ -84,6 +84,18 @@ def test_contrast_moves_intensities_away_from_the_pivot_of_their_channel() -> No
     assert spread(values, 0.5, pivot)[0].tolist() == pytest.approx([0.25, 0.35])
 
 
+def test_z_scores_keep_to_their_own_limits() -> None:
+    values = np.array([[[[-2.0, 1.0, 4.0]]]], dtype=np.float32)
+    looks = Appearance(1.5, limits=(-5.0, 5.0))
+    assert looks.apply(values, ()).ravel().tolist() == [-3.0, 1.5, 5.0]
+    strong = draw_strong(np.random.default_rng(0), looks, values)
+    assert strong.limits == (-5.0, 5.0)
+    assert strong.pivot is not None
+    assert strong.pivot.item() == pytest.approx(3.5 / 3)  # of what the brightness left
+    wide = Appearance(1.0, 3.0, np.ones((1, 1, 1, 1), dtype=np.float32), limits=(-5.0, 5.0))
+    assert wide.apply(values, ()).ravel().tolist() == [-5.0, 1.0, 5.0]  # of -8, 1 and 10
+
+
 def test_a_blur_is_a_gaussian_along_its_axes_and_keeps_the_border_bright() -> None:
     impulse = np.zeros((1, 3, 21, 21), dtype=np.float32)
     impulse[0, 1, 10, 10] = 1
@@ -110,7 +122,8 @@ def test_brightness_comes_before_contrast() -> None:
 
 def test_strong_changes_have_their_ranges_and_turn_about_the_bright_mean_of_each_channel() -> None:
     voxels = np.stack([np.full((2, 2, 2), 0.2), np.full((2, 2, 2), 0.4)]).astype(np.float32)
-    drawn = [draw_strong(np.random.default_rng(seed), 1.25, voxels) for seed in range(2000)]
+    looks = Appearance(1.25)
+    drawn = [draw_strong(np.random.default_rng(seed), looks, voxels) for seed in range(2000)]
     contrasts = [looks.contrast for looks in drawn]
     sigmas = [looks.sigma for looks in drawn if looks.sigma]
     assert 0.5 <= min(contrasts) < 0.52

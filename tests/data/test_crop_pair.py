@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from tracoco.data.crop_pair import CropRule, draw_crop_pair
 from tracoco.data.places import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box, Index, overlap, start_range
 from tracoco.project.folder import Project
+from tracoco.project.plan_file import write_plan
+from tracoco.project.prepare import prepare
 from tracoco.project.store import Store, StoredCase
 
 sizes = st.tuples(*[st.integers(1, 12)] * 3)
@@ -233,6 +236,16 @@ def test_low_means_low_after_flips_and_turns(project: Project) -> None:
     assert moved > 50
 
 
+@pytest.fixture(scope="module")
+def old_project(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same scans with a plan from before there were z-scores."""
+    old = Project(tmp_path_factory.mktemp("old") / "project")
+    shutil.copytree(project.root, old.root)
+    write_plan(old.plan_file, old.load_plan().model_copy(update={"normalisation": "range"}))
+    prepare(old)
+    return old
+
+
 @pytest.mark.parametrize(
     ("seed", "first", "second", "mean", "next_draw"),
     [
@@ -242,15 +255,26 @@ def test_low_means_low_after_flips_and_turns(project: Project) -> None:
     ],
 )
 def test_flips_and_turns_draw_what_they_always_drew(
-    project: Project, seed: int, first: Index, second: Index, mean: float, next_draw: float
+    old_project: Project, seed: int, first: Index, second: Index, mean: float, next_draw: float
 ) -> None:
     # Noted before there were other rule_names and strong changes: old runs must stay the same.
     random = np.random.default_rng(seed)
     settings = rule((12, 8, 10), flips="all", turns=True)
-    pair = draw_crop_pair(stored(project), settings, random, labelled=True)
+    pair = draw_crop_pair(stored(old_project), settings, random, labelled=True)
     assert (pair.first.start, pair.second.start) == (first, second)
     assert pair.first.values.mean() == pytest.approx(mean, abs=1e-5)
     assert random.random() == pytest.approx(next_draw, abs=1e-6)
+
+
+def test_crops_keep_to_the_limits_of_the_plan(project: Project) -> None:
+    settings = replace(rule((12, 12, 12), brightness=0.9), limits=(-0.5, 0.25))
+    lows, highs = set(), set()
+    for seed in range(20):
+        pair = draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
+        if pair.first.looks.brightness > 1:
+            lows.add(float(pair.first.values.min()))
+            highs.add(float(pair.second.values.max()))
+    assert (lows, highs) == ({-0.5}, {0.25})
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tracoco.data.augment import UNIT
 from tracoco.methods import strong_view as module
 from tracoco.methods.strong_view import blur, brighten, change_contrast, strong_view
 
@@ -16,26 +17,34 @@ def everywhere(crops: Tensor) -> Tensor:
 
 def test_brightness_is_a_factor_that_stays_in_the_range() -> None:
     crops = torch.tensor([[[[0.0, 0.4, 0.8]]]])
-    assert brighten(crops, 1.5, 1.0).flatten().tolist() == pytest.approx([0.0, 0.6, 1.0])
-    assert brighten(crops, 1.5, 2.0).flatten().tolist() == pytest.approx([0.0, 0.6, 1.2])
+    assert brighten(crops, 1.5, UNIT).flatten().tolist() == pytest.approx([0.0, 0.6, 1.0])
+    assert brighten(crops, 1.5, (0.0, 2.0)).flatten().tolist() == pytest.approx([0.0, 0.6, 1.2])
+
+
+def test_dark_z_scores_are_not_cut_off_at_zero() -> None:
+    crops = torch.tensor([[[[-2.0, 1.0, 4.0]]]])
+    # 1.5 times -2, 1 and 4, of which 6 is beyond the limit; contrast turns about the mean of 1.
+    assert brighten(crops, 1.5, (-5.0, 5.0)).flatten().tolist() == [-3.0, 1.5, 5.0]
+    changed = change_contrast(crops, everywhere(crops), 1.5, (-5.0, 5.0))
+    assert changed.flatten().tolist() == [-3.5, 1.0, 5.0]
 
 
 def test_contrast_turns_about_the_mean_of_each_crop_and_channel() -> None:
     # Means 0.4 and 0.2: distances -0.2, 0.2 and -0.1, 0.1, halved.
     crops = torch.tensor([[[[0.2, 0.6]], [[0.1, 0.3]]]])
-    changed = change_contrast(crops, everywhere(crops), 0.5, 1.0)
+    changed = change_contrast(crops, everywhere(crops), 0.5, UNIT)
     assert changed.flatten().tolist() == pytest.approx([0.3, 0.5, 0.15, 0.25])
 
 
 def test_contrast_stays_in_the_range() -> None:
     crops = torch.tensor([[[[0.0, 1.0]]]])
-    assert change_contrast(crops, everywhere(crops), 1.5, 1.0).flatten().tolist() == [0.0, 1.0]
+    assert change_contrast(crops, everywhere(crops), 1.5, UNIT).flatten().tolist() == [0.0, 1.0]
 
 
 def test_the_mean_of_the_contrast_is_that_of_voxels_inside() -> None:
     crops = torch.tensor([[[[0.2, 0.6, 0.0]]]])
     inside = torch.tensor([[[True, True, False]]])
-    changed = change_contrast(crops, inside, 0.5, 1.0)
+    changed = change_contrast(crops, inside, 0.5, UNIT)
     assert changed.flatten().tolist()[:2] == pytest.approx([0.3, 0.5])
 
 
@@ -73,7 +82,7 @@ def test_a_view_keeps_shape_and_range_and_leaves_the_crops_alone(
     crops = top * torch.rand(8, 2, *size)
     before = crops.clone()
     torch.manual_seed(0)
-    view = strong_view(crops, everywhere(crops), top)
+    view = strong_view(crops, everywhere(crops), (0.0, top))
     assert view.shape == crops.shape
     assert view.min() >= 0
     assert view.max() <= top
@@ -84,7 +93,7 @@ def test_a_view_keeps_shape_and_range_and_leaves_the_crops_alone(
 def test_each_crop_has_its_own_draw_and_some_stay_as_they_are() -> None:
     torch.manual_seed(0)
     crop = torch.rand(1, 1, 4, 4)
-    views = strong_view(crop.expand(400, -1, -1, -1), torch.ones(400, 4, 4).bool(), 1.0)
+    views = strong_view(crop.expand(400, -1, -1, -1), torch.ones(400, 4, 4).bool(), UNIT)
     unchanged = (views == crop).flatten(1).all(dim=1).float().mean().item()
     assert unchanged == pytest.approx(0.2 * 0.5, abs=0.04)
     means = views.flatten(1).mean(dim=1)
@@ -101,7 +110,7 @@ def test_padding_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     crops[..., 4:] = 0.0
     inside = everywhere(crops)
     inside[..., 4:] = False
-    view = strong_view(crops, inside, 1.0)
+    view = strong_view(crops, inside, UNIT)
     assert not view[..., 4:].any()
     assert (view[..., :4] != crops[..., :4]).all()
 
@@ -112,5 +121,5 @@ def test_the_same_seed_gives_the_same_view_and_autocast_does_not_round_it() -> N
     for enabled in (False, True):
         torch.manual_seed(3)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            views.append(strong_view(crops, everywhere(crops), 1.0))
+            views.append(strong_view(crops, everywhere(crops), UNIT))
     assert torch.equal(*views)

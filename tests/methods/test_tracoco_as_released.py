@@ -74,6 +74,14 @@ def test_noise_is_clipped_where_the_variant_clips_it() -> None:
         assert bool((first.passes[0][0] < 0).any()) is not clipped
 
 
+def test_noise_is_clipped_at_the_limits_of_the_plan() -> None:
+    method, (first, _) = recorded(noise=2.0, noise_stays_in_range=True)
+    method.limits = (-1.0, 0.5)
+    method(make_batch(), PAST_THE_RAMP)
+    shown = first.passes[0][0]
+    assert (shown.min().item(), shown.max().item()) == (-1.0, 0.5)
+
+
 def test_the_ramp_is_forty_epochs_and_does_not_start_at_zero() -> None:
     method = released()
     assert method.unsupervised_weight(0) == pytest.approx(0.0067379, abs=1e-6)

@@ -175,6 +175,20 @@ def test_labels_teach_labelled_crops_and_pseudo_labels_the_others(
     assert terms["pseudo_tasks"].item() == pytest.approx(0.1 * 3.0)
 
 
+def test_pictures_of_z_scores_lie_between_0_and_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, shown = make(passes=2), []
+    method.limits = (-5.0, 5.0)
+
+    def note(_: Answer, __: Tensor, crops: Tensor, ___: Tensor) -> tuple[Tensor, Tensor]:
+        shown.append(crops)
+        return torch.tensor(1.0), torch.tensor(2.0)
+
+    monkeypatch.setattr("tracoco.methods.tri_u_mt.task_losses", note)
+    batch = make_batch(2)
+    method(batch, 0)
+    torch.testing.assert_close(torch.cat(shown), (batch.first.values + 5) / 10)
+
+
 def test_further_decoders_learn_more_slowly_and_do_not_predict() -> None:
     method = make()
     network, further = method.parameter_groups()

@@ -15,6 +15,9 @@ from tracoco.paper.recipes.recipe import CROPPED
 
 NUMBERS = [number for number in range(1, 83) if number not in {25, 70}]
 
+SCALED = {"normalisation": "range"}
+"""What every recipe says: the paper's release scales to [0, 1]."""
+
 
 def names(dataset: str) -> list[str]:
     return [name for part in PARTS for name in case_list(dataset, part)]
@@ -73,7 +76,7 @@ def test_left_atrium_as_it_is_downloaded(tmp_path: Path) -> None:
     assert case.id == "06SR5RBREL16DQ6M8LWS"
     assert case.images == (tmp_path / "Training Set" / case.id / "lgemri.nrrd",)
     assert case.label == tmp_path / "Training Set" / case.id / "laendo.nrrd"
-    assert recipe.plan == {"spacing_mm": (0.625, 0.625, 0.625)}
+    assert recipe.plan == SCALED | {"spacing_mm": (0.625, 0.625, 0.625)}
     assert recipe.class_names[255] == "left atrium"
     assert recipe.label_crop is not None
     assert recipe.watermark == ""
@@ -128,7 +131,8 @@ def test_acdc_frames_get_the_names_of_the_lists_and_stay_with_their_patient(tmp_
     assert second.label is not None
     assert second.label.name == "patient005_frame13_gt.nii.gz"
     assert second.group == "patient005"
-    assert recipe.plan == {"dimensions": 2, "slice_axis": 2, "spacing_mm": (None, None, None)}
+    slices = {"dimensions": 2, "slice_axis": 2, "spacing_mm": (None, None, None)}
+    assert recipe.plan == SCALED | slices
     assert recipe.class_names == {1: "RV", 2: "Myo", 3: "LV"}
 
 
@@ -163,7 +167,7 @@ def test_the_communitys_files_are_found(
     assert len(recipe.cases) == len(names(dataset))
     assert recipe.splits.labelled == tuple(case_list(dataset, "train"))
     assert all(case.label == case.images[0] for case in recipe.cases)
-    assert (recipe.plan, recipe.watermark, recipe.whole) == (plan, mark, False)
+    assert (recipe.plan, recipe.watermark, recipe.whole) == (SCALED | plan, mark, False)
     assert recipe.label_crop is None  # not to be cropped, or cropped already
     assert any("nothing of the spacing" in note for note in recipe.notes)
     if dataset == "acdc":

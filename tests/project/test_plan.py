@@ -260,6 +260,7 @@ def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
         {"rescale": False},
         {"resize_slices": True},
         {"window": [[0, 1]]},
+        {"normalisation": "zscore"},
         {"label_values": (0, 300, 7)},
         {"dimensions": 2, "slice_axis": 0, "crop": (1, 16, 16)},
     ):
@@ -275,6 +276,7 @@ def test_a_plan_from_before_scans_were_cropped_stays_what_it_was(
     path.write_text(path.read_text().replace("crop_to_content: true\n", ""))
     assert not read_plan(path).crop_to_content
     later = {"crop_to_content", "rescale", "resize_slices"}
+    later |= {"normalisation", "statistics_over", "window_mean_sd"}
     known = plan.model_dump(
         mode="json", exclude={"crop", "strides", "batch", "class_names", *later}
     )
@@ -342,7 +344,12 @@ def test_a_missing_or_empty_plan_is_refused(tmp_path: Path) -> None:
         ({"spacing_mm": (1, 0, 1)}, "greater than 0"),
         ({"low_percentile": 60, "high_percentile": 40}, "above low_percentile"),
         ({"window": [[1, 1]]}, "low must be below high"),
-        ({"window": [None, [0, 1]]}, "2 windows for 1 channels"),
+        ({"window": [None, [0, 1]]}, "2 entries for 1 channels"),
+        ({"window_mean_sd": [None, [0, 1]]}, "2 entries for 1 channels"),
+        ({"window_mean_sd": [[0, 0]]}, "greater than 0"),
+        ({"statistics_over": ["all", "all"]}, "2 entries for 1 channels"),
+        ({"statistics_over": "nonzero"}, "above_air"),
+        ({"normalisation": "minmax"}, "zscore"),
         ({"dimensions": 4}, "2 or 3"),
         ({"strides": ((2, 2),)}, "each level needs 3 numbers"),
         ({"strides": ((2, 3, 2),)}, "halves some axes"),

@@ -101,3 +101,12 @@ def test_the_steps_say_how_each_channel_was_normalised(case: Case, plan: Plan) -
     window = plan.model_copy(update={"window": ((-125.0, 275.0),)})
     steps = prepare_case(case, window).steps
     assert "channel 0 clipped at -125.0 and 275.0 and scaled to [0, 1]" in steps
+    changes = {"normalisation": "zscore", "window_mean_sd": ((80.0, 40.0),)}
+    steps = prepare_case(case, window.model_copy(update=changes)).steps
+    assert "channel 0 clipped at -125.0 and 275.0, less 80, divided by 40" in steps
+    changes = {"normalisation": "zscore", "statistics_over": ("above_air",)}
+    steps = prepare_case(case, plan.model_copy(update=changes)).steps
+    assert (
+        "channel 0 less the mean and divided by the deviation of its voxels brighter than air, "
+        "clipped at percentiles 0.5 and 99.5"
+    ) in steps

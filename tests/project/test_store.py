@@ -10,8 +10,8 @@ from tracoco.errors import UserError
 from tracoco.project.case_files import array_file
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
+from tracoco.project.normalise import normalise
 from tracoco.project.prepare import prepare
-from tracoco.project.preprocess import normalise
 from tracoco.project.store import Store, StoredCase
 from tracoco.scans.reader import read_image, read_label
 

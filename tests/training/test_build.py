@@ -141,3 +141,20 @@ def test_strides_of_other_dimensions_are_refused(project: Project) -> None:
         UserError, match=r"network\.strides \[\[2, 2\]\]: each level needs 3 numbers"
     ):
         run_method(config, project.load_plan())
+
+
+def test_noise_is_a_fraction_of_the_range_that_the_plan_gives(project: Project) -> None:
+    config, plan = load_config(None, ["method.noise=0.1"]), project.load_plan()
+    noises = {
+        name: run_method(config, plan.model_copy(update={"normalisation": name})).noise
+        for name in ("range", "zscore")
+    }
+    assert noises == {"range": pytest.approx(0.1), "zscore": pytest.approx(0.5)}
+
+
+def test_methods_know_the_limits_that_the_plan_gives(project: Project) -> None:
+    config, plan = load_config(None, ["method.name=fixmatch"]), project.load_plan()
+    assert plan.normalisation == "zscore"
+    assert run_method(config, plan).limits == (-5, 5)
+    plan = plan.model_copy(update={"normalisation": "range"})
+    assert run_method(config, plan).limits == (0, 1)

@@ -1,7 +1,7 @@
 """Flips, turns and intensities: a pure operation each, and a function that draws it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +12,9 @@ from scipy.ndimage import gaussian_filter
 from tracoco.geometry import Box, Index
 
 Plane = tuple[int, int]
+Limits = tuple[float, float]
+"""The lowest and the highest intensity that a scan can have."""
+UNIT: Limits = (0.0, 1.0)
 Voxel = TypeVar("Voxel", bound=np.generic)
 
 
@@ -84,18 +87,27 @@ def draw_brightness(random: Generator, amount: float) -> float:
 
 
 def brighten(
-    values: NDArray[np.float32], factor: float, into: NDArray[np.float32] | None = None
+    values: NDArray[np.float32],
+    factor: float,
+    into: NDArray[np.float32] | None = None,
+    limits: Limits = UNIT,
 ) -> NDArray[np.float32]:
-    """Multiply intensities that lie in [0, 1], and keep them there."""
+    """Multiply intensities, and keep them in their limits.
+
+    Z-scores are 0 at the mean of their scan: there it is a change of contrast about the mean.
+    """
     bright: NDArray[np.float32] = np.multiply(values, np.float32(factor), out=into)
-    return bright if factor <= 1 else bright.clip(0, 1, out=bright)
+    return bright if factor <= 1 else bright.clip(*limits, out=bright)
 
 
 def spread(
-    values: NDArray[np.float32], factor: float, pivot: NDArray[np.float32]
+    values: NDArray[np.float32],
+    factor: float,
+    pivot: NDArray[np.float32],
+    limits: Limits = UNIT,
 ) -> NDArray[np.float32]:
-    """Multiply the distance of intensities in [0, 1] from a pivot, and keep them there."""
-    changed: NDArray[np.float32] = np.clip(pivot + np.float32(factor) * (values - pivot), 0, 1)
+    """Multiply the distance of intensities from a pivot, and keep them in their limits."""
+    changed: NDArray[np.float32] = np.clip(pivot + np.float32(factor) * (values - pivot), *limits)
     return changed
 
 
@@ -121,6 +133,7 @@ class Appearance:
     pivot: NDArray[np.float32] | None = None
     """Per channel, what the contrast leaves as it is; none where the contrast stays."""
     sigma: float = 0.0
+    limits: Limits = UNIT
 
     @property
     def brightness_alone(self) -> bool:
@@ -129,19 +142,20 @@ class Appearance:
 
     def apply(self, values: NDArray[np.float32], axes: tuple[int, ...]) -> NDArray[np.float32]:
         """Brighten, change the contrast, and blur along the spatial `axes`, counted from behind."""
-        values = brighten(values, self.brightness)
+        values = brighten(values, self.brightness, limits=self.limits)
         if self.pivot is not None:
-            values = spread(values, self.contrast, self.pivot)
+            values = spread(values, self.contrast, self.pivot, self.limits)
         return blur(values, self.sigma, axes) if self.sigma else values
 
 
-def draw_strong(random: Generator, brightness: float, voxels: NDArray[np.float32]) -> Appearance:
-    """A contrast in [0.5, 1.5] and, every other time, a blur of 0.1 to 2 voxels.
+def draw_strong(random: Generator, looks: Appearance, voxels: NDArray[np.float32]) -> Appearance:
+    """Looks with a contrast in [0.5, 1.5] and, every other time, a blur of 0.1 to 2 voxels.
 
     The contrast turns about the mean of `voxels` after the brightness. About the middle of the
     range it would mostly be one more change of brightness, since scans are dark.
     """
     contrast = float(random.uniform(0.5, 1.5))
     sigma = float(random.uniform(0.1, 2)) if random.random() < 0.5 else 0.0
-    pivot = brighten(voxels, brightness).mean(axis=(-3, -2, -1), keepdims=True)
-    return Appearance(brightness, contrast, pivot, sigma)
+    bright = brighten(voxels, looks.brightness, limits=looks.limits)
+    pivot = bright.mean(axis=(-3, -2, -1), keepdims=True)
+    return replace(looks, contrast=contrast, pivot=pivot, sigma=sigma)

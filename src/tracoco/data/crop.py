@@ -84,7 +84,7 @@ def read_changed(
     if covered != box:
         into[...] = 0
     if looks.brightness_alone:
-        brighten(image[last_axes(covered)], looks.brightness, into=place)
+        brighten(image[last_axes(covered)], looks.brightness, into=place, limits=looks.limits)
         return
     margin = tuple(blur_reach(looks.sigma) if n > 1 else 0 for n in box.size)
     start = tuple(a - m for a, m in zip(box.start, margin, strict=True))

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from tracoco.config import DataConfig
 from tracoco.data.augment import (
+    UNIT,
     Appearance,
+    Limits,
     Orientation,
     Plane,
     draw_brightness,
@@ -44,6 +46,7 @@ class CropRule:
     config: DataConfig
     pairs: bool = True
     """Whether the second crops are looked at; if not, their place is drawn and nothing is read."""
+    limits: Limits = UNIT
 
     @property
     def flip_axes(self) -> tuple[int, ...]:
@@ -72,7 +75,7 @@ def draw_crop_pair(
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
     )
-    looks = Appearance(draw_brightness(random, rule.config.brightness))
+    looks = Appearance(draw_brightness(random, rule.config.brightness), limits=rule.limits)
     size = orientation.size_before(rule.size)
     ranges = start_ranges(case.shape, size, rule.config.room, slice_)
     first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
@@ -86,7 +89,7 @@ def draw_crop_pair(
         # Drawn last, so that the places are those of a run without it; about the first crop, but
         # for both, since where they meet they must look the same.
         voxels = image[last_axes(first.intersect(whole(case.shape)))]
-        looks = draw_strong(random, looks.brightness, voxels)
+        looks = draw_strong(random, looks, voxels)
 
     label = orientation.apply(read_box(case.label(), first)) if labelled else None
     return CropPair(
@@ -122,7 +125,7 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     axes = tuple(axis - 3 for axis in fine_axes(region.size, case.spacing_mm))
     change_intensities(image, valid, random, amounts, axes)
     if rule.config.strong:
-        looks = draw_strong(random, looks.brightness, image[last_axes(here)])
+        looks = draw_strong(random, looks, image[last_axes(here)])
     return CropPair(
         case.id,
         Crop(image, here, orientation, looks, valid),

@@ -64,7 +64,7 @@ def room_warning(shapes: Sequence[Index], crop: Index, room: float) -> list[str]
 
 
 def check_plan(plan: Plan, source: Path) -> None:
-    """Refuse what only imported networks are for: trainings expect intensities in [0, 1]."""
+    """Refuse what only imported networks are for: trainings expect normalised intensities."""
     changed = [name for name in FOR_IMPORTED if name not in plan.as_always]
     if changed:
         raise UserError(

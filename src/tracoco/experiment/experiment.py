@@ -113,7 +113,8 @@ class Experiment:
         plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
         turns = self._square(*plane)
         pairs = method_row(self.config.method.name).pairs
-        rule = CropRule(self.crop, plane, turns=turns, config=self.config.data, pairs=pairs)
+        limits = self.plan.intensity_limits
+        rule = CropRule(self.crop, plane, turns, self.config.data, pairs=pairs, limits=limits)
         share = Share(team.rank, team.world_size)
         cases = (self.splits.labelled, self.unlabelled)
         return BatchSource(self.store, *cases, rule, self.config.seed, share)

@@ -32,7 +32,9 @@ class RunFacts:
     unlabelled_batch: int
     """Unlabelled crops of each batch."""
     intensity_range: float = 1.0
-    """Width of the range of intensities; noise is given as a fraction of it."""
+    """Width from dark to bright intensities of a scan; noise is given as a fraction of it."""
+    intensity_limits: tuple[float, float] = (0.0, 1.0)
+    """The lowest and the highest intensity that a scan can have."""
 
 
 class Method(nn.Module, ABC):

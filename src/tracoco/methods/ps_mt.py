@@ -74,7 +74,7 @@ class PSMT(Method):
         self.student = with_features(build_network(), "ps-mt")
         teachers = (with_features(build_network(), "ps-mt") for _ in range(2))
         self.teachers = TwoTeachers(teachers, config.pseudo_labels)
-        self.intensity_range = facts.intensity_range
+        self.limits = facts.intensity_limits
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or max(1, round(0.15 * facts.total_steps))
         self.turn_steps = config.turn_steps or max(1, facts.total_steps // 80)
@@ -90,7 +90,7 @@ class PSMT(Method):
         if step < self.pretrain_steps:
             return {"supervised": self._pretrain(batch)}
         answer = self._label(batch.first.values[count:])
-        crops = strong_view(batch.first.values, inside, self.intensity_range)
+        crops = strong_view(batch.first.values, inside, self.limits)
         if self.config.cutmix:
             mix = draw_mix(len(answer), inside.shape[1:]).to(crops.device)
             crops = torch.cat([crops[:count], mix(crops[count:])])
@@ -144,7 +144,7 @@ class PSMT(Method):
         """The labelled crops as they are for each teacher, a strong view for the student."""
         crops = batch.first.values[: batch.labelled_count]
         inside = batch.first.inside[: batch.labelled_count]
-        strong = strong_view(crops, inside, self.intensity_range)
+        strong = strong_view(crops, inside, self.limits)
         logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
         return torch.stack([labelled_loss(each.float(), batch) for each in logits]).sum()
 

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from tracoco.data.augment import Limits
 from tracoco.methods.draws import happens, uniform
 
 JITTERED = 0.8
@@ -17,33 +18,33 @@ SIGMA = (0.1, 2.0)
 """Least and largest deviation of the blur, in voxels."""
 
 
-def strong_view(crops: Tensor, inside: Tensor, intensity_range: float) -> Tensor:
+def strong_view(crops: Tensor, inside: Tensor, limits: Limits) -> Tensor:
     """Crops that are changed as in UniMatch's release for medical images, each by its own draw.
 
     Args:
-        crops: intensities from 0 to `intensity_range`, [B, C, ...]; the view keeps to that.
+        crops: intensities within `limits`, [B, C, ...]; the view keeps to them.
         inside: false where the crops are padding, [B, ...]; padding stays as it is.
-        intensity_range: the largest intensity.
+        limits: the lowest and the highest intensity.
     """
     views = [
-        _draw_view(crop, mask, intensity_range)
+        _draw_view(crop, mask, limits)
         for crop, mask in zip(crops.split(1), inside.split(1), strict=True)
     ]
     return torch.where(inside.unsqueeze(1), torch.cat(views), crops)
 
 
-def brighten(crops: Tensor, factor: float, intensity_range: float) -> Tensor:
-    """Multiply intensities, and keep them in their range."""
-    return (factor * crops).clamp(0, intensity_range)
+def brighten(crops: Tensor, factor: float, limits: Limits) -> Tensor:
+    """Multiply intensities, and keep them in their limits."""
+    return (factor * crops).clamp(*limits)
 
 
-def change_contrast(crops: Tensor, inside: Tensor, factor: float, intensity_range: float) -> Tensor:
-    """Multiply the distance from the mean of each crop and channel, and keep within the range."""
+def change_contrast(crops: Tensor, inside: Tensor, factor: float, limits: Limits) -> Tensor:
+    """Multiply the distance from the mean of each crop and channel, and keep the limits."""
     axes = tuple(range(2, crops.ndim))
     weight = inside.unsqueeze(1)
     count = weight.sum(axes, keepdim=True).clamp(min=1)
     mean = (crops * weight).sum(axes, keepdim=True) / count
-    return (mean + factor * (crops - mean)).clamp(0, intensity_range)
+    return (mean + factor * (crops - mean)).clamp(*limits)
 
 
 def blur(crops: Tensor, sigma: float) -> Tensor:
@@ -62,10 +63,10 @@ def blur(crops: Tensor, sigma: float) -> Tensor:
     return crops
 
 
-def _draw_view(crop: Tensor, inside: Tensor, intensity_range: float) -> Tensor:
-    # Brightness and contrast commute but for what leaves the range, so their order is not drawn.
+def _draw_view(crop: Tensor, inside: Tensor, limits: Limits) -> Tensor:
+    # Brightness and contrast commute but for what leaves the limits, so their order is not drawn.
     if happens(JITTERED):
-        crop = brighten(crop, uniform(1 - JITTER, 1 + JITTER), intensity_range)
+        crop = brighten(crop, uniform(1 - JITTER, 1 + JITTER), limits)
         contrast = uniform(1 - JITTER, 1 + JITTER)
-        crop = change_contrast(crop, inside, contrast, intensity_range)
+        crop = change_contrast(crop, inside, contrast, limits)
     return blur(crop, uniform(*SIGMA)) if happens(BLURRED) else crop

@@ -70,7 +70,7 @@ def task_losses(
     Args:
         answer: what learns.
         labels: class indices, [B, ...].
-        crops: without noise, [B, channels, ...].
+        crops: without noise, from 0 to 1, [B, channels, ...].
         inside: false where the crops are padding, [B, ...].
     """
     classes = answer.logits.shape[1]

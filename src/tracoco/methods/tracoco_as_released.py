@@ -64,7 +64,7 @@ class TraCoCoAsReleased(TwoNetworks):
     ) -> None:
         super().__init__(config, build_network, facts)
         self.config = config
-        self._range = facts.intensity_range if config.noise_stays_in_range else None
+        self.limits = facts.intensity_limits if config.noise_stays_in_range else None
         crc = binary_crc if facts.classes == 2 else multiclass_crc
         self._crc = partial(crc, likely=config.likely, unlikely=config.unlikely)
 
@@ -121,7 +121,7 @@ class TraCoCoAsReleased(TwoNetworks):
 
     def _noisy(self, network: nn.Module, crops: Tensor) -> Tensor:
         noisy = uniform_noise(crops, self.noise)
-        logits: Tensor = network(noisy if self._range is None else noisy.clamp(0, self._range))
+        logits: Tensor = network(noisy if self.limits is None else noisy.clamp(*self.limits))
         return logits.float()
 
     def _draw_mix(self, network: int, count: int, size: torch.Size) -> Mix:

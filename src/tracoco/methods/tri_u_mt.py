@@ -63,6 +63,7 @@ class TriUMT(StudentTeacher):
     ) -> None:
         super().__init__(config, partial(ThreeTasks, "tri-u-mt", build_network, facts), facts)
         self.rampup_steps = config.rampup_steps or max(1, facts.total_steps // 2)
+        self.limits = facts.intensity_limits
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Masks, both further tasks by labels and by pseudo-labels, and the teacher's lessons."""
@@ -71,12 +72,14 @@ class TriUMT(StudentTeacher):
         answer = self.student.look(self.noisy(crops))
         lessons = self.lessons(crops)
         self.remember(answer.logits[unlabelled], lessons[0].target[unlabelled], inside[unlabelled])
+        low, high = self.limits
+        shown = (crops - low) / (high - low)  # as pictures are, from 0 to 1
         distance, picture = task_losses(
-            answer[labelled], batch.labels, crops[labelled], inside[labelled]
+            answer[labelled], batch.labels, shown[labelled], inside[labelled]
         )
         pseudo_labels = most_likely(answer.logits[unlabelled].detach())
         pseudo = task_losses(
-            answer[unlabelled], pseudo_labels, crops[unlabelled], inside[unlabelled]
+            answer[unlabelled], pseudo_labels, shown[unlabelled], inside[unlabelled]
         )
         return {
             "supervised": labelled_loss(answer.logits, batch),

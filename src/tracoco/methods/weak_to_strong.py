@@ -71,7 +71,7 @@ class WeakToStrong(OneNetwork):
             check_partners(facts.unlabelled_batch, None, facts.dimensions)
         self.config = config
         self.network = network
-        self.intensity_range = facts.intensity_range
+        self.limits = facts.intensity_limits
         self._pseudo_labels: Tensor | None = None
 
     def answers(self, batch: Batch, logits: Tensor) -> Answers:
@@ -95,7 +95,7 @@ class WeakToStrong(OneNetwork):
     def strong_lesson(self, answers: Answers) -> Lesson:
         """A strong view of each crop; every other one has a box of another crop's view."""
         inside, probability = answers.inside, answers.own
-        crops = strong_view(answers.crops, inside, self.intensity_range)
+        crops = strong_view(answers.crops, inside, self.limits)
         if self.config.cutmix:
             mix = draw_small_mix(len(crops), inside.shape[1:]).to(crops.device)
             crops, inside = mix(crops), mix(inside)

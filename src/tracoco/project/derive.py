@@ -12,6 +12,8 @@ from tracoco.scans.scan import Shape, Spacing
 
 Axis = Literal[0, 1, 2]
 Window = tuple[float, float]
+Voxels = Literal["above_background", "above_air", "all"]
+"""The voxels of a scan whose intensities say what it is normalised by."""
 Sides = tuple[float | None, float | None, float | None]
 """Of a voxel in mm; None is what each scan has."""
 
@@ -22,6 +24,8 @@ FINE_SLICES = 10
 """Percentile of the spacing along a thick axis that scans are brought to."""
 AIR = -500
 """Hounsfield units: air is -1000, and no other kind of scan goes so low."""
+DARK = 0.1
+"""Voxels below this share of the way from the 0.5 to the 99.5 percentile are as dark as air."""
 
 
 def median_of(rows: Sequence[Sequence[float]]) -> tuple[float, float, float]:
@@ -119,3 +123,34 @@ def looking_like_ct(cases: Sequence[CaseFacts], channel: int) -> int:
 
 def _hounsfield(values: Intensities) -> bool:
     return values.integers and values.lowest <= AIR
+
+
+def choose_statistics(cases: Sequence[CaseFacts]) -> tuple[Voxels, ...]:
+    """For each channel the voxels that suit most of its scans; all if nothing is known of them."""
+    found = [suitable_voxels(cases, channel) for channel in range(cases[0].channels)]
+    return tuple(
+        max(counts, key=counts.__getitem__) if any(counts.values()) else "all" for counts in found
+    )
+
+
+def suitable_voxels(cases: Sequence[CaseFacts], channel: int) -> dict[Voxels, int]:
+    """How many scans each choice suits in this channel; constant scans suit none.
+
+    Of two that suit equally many, the earlier one does less harm to the scans of the other.
+    """
+    counts: dict[Voxels, int] = {"above_air": 0, "above_background": 0, "all": 0}
+    for case in cases:
+        if case.intensities and (suits := _suitable(case.intensities[channel])):
+            counts[suits] += 1
+    return counts
+
+
+def _suitable(values: Intensities) -> Voxels | None:
+    low, dark, median, _, high = values.percentiles
+    if high <= low:
+        return None
+    if median == low:
+        return "above_background"
+    if median - low < DARK * (high - low):
+        return "above_air"
+    return "above_background" if dark == low else "all"

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from tracoco.project.derive import looking_like_ct, thick_axis, with_spacing
+from tracoco.project.derive import thick_axis, with_spacing
+from tracoco.project.explain_intensities import intensity_reasons
 from tracoco.project.explain_sizes import batch_reason, crop_reason, strides_reason
 from tracoco.project.fingerprint import Fingerprint
 from tracoco.project.make_plan import make_plan
@@ -38,7 +39,7 @@ def explain_plan(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Expl
         Reason("dimensions", str(plan.dimensions), "chosen at init", ""),
         *_slice_axis(plan, fingerprint),
         _spacing(plan, fingerprint, follows),
-        *_windows(plan, fingerprint, follows),
+        *intensity_reasons(plan, fingerprint, follows),
         _content(plan, fingerprint, follows),
         crop_reason(plan, fingerprint, crop, memory_gb),
         strides_reason(plan, strides),
@@ -80,31 +81,6 @@ def _spacing(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
         or_by_hand(why, plan.spacing_mm, follows.spacing_mm),
         f"{len(known)} scans of {' x '.join(ranges)} mm",
     )
-
-
-def _windows(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> list[Reason]:
-    reasons = []
-    for channel, window in enumerate(plan.window):
-        like_ct = looking_like_ct(fingerprint.cases, channel)
-        if follows.window[channel]:
-            why = "looks like CT: 0.5 and 99.5 percent of the labelled structures' intensities"
-        else:
-            why = f"percentiles {plan.low_percentile} and {plan.high_percentile} of each scan, "
-            why += "since its numbers do not mean the same in every scan"
-        numbers = f"{like_ct} of {len(fingerprint.cases)} scans have whole numbers down to air"
-        if fingerprint.foreground:
-            inside = fingerprint.foreground[channel]
-            numbers += f"; structures: {inside.mean:.4g} +- {inside.sd:.4g}"
-        value = f"{window[0]:g} to {window[1]:g}" if window else "of each scan"
-        reasons.append(
-            Reason(
-                f"window, channel {channel}",
-                value,
-                or_by_hand(why, window, follows.window[channel]),
-                numbers,
-            )
-        )
-    return reasons
 
 
 def _content(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:

@@ -9,6 +9,7 @@ from tracoco.project.crop import choose_crop, fits_in_time
 from tracoco.project.derive import (
     choose_slice_axis,
     choose_spacing,
+    choose_statistics,
     choose_windows,
     median_of,
     slices_first,
@@ -50,11 +51,16 @@ def make_plan(
         "slice_axis": slice_axis,
         "spacing_mm": [round(spacing[axis], 6) for axis in axes],  # exact to a nanometre
         "crop": (1, 1, 1),
+        "normalisation": "zscore",
         "window": choose_windows(fingerprint),
+        "statistics_over": choose_statistics(cases),
         "crop_to_content": True,
     }
     later = {name: given.pop(name) for name in ("strides", "batch") if name in given}
     plan = checked(Plan, derived | given, "the plan")
+    if "window_mean_sd" not in given:
+        scales = _window_scales(plan, fingerprint)
+        plan = plan.model_copy(update={"window_mean_sd": scales})
     memory_gb = machine_gb() if memory_gb is None else memory_gb
     if "crop" not in given:
         plan = plan.model_copy(update={"crop": _crop(plan, fingerprint, memory_gb)})
@@ -67,6 +73,15 @@ def make_plan(
         return training_gb(plan.seen, plan.strides, batch) <= memory_gb
 
     return plan.model_copy(update={"batch": choose_batch(plan.seen, fits)})
+
+
+def _window_scales(plan: Plan, fingerprint: Fingerprint) -> tuple[tuple[float, float] | None, ...]:
+    """Mean and standard deviation of the structures, for the channels that have a window."""
+    found = fingerprint.foreground or (None,) * plan.channels
+    return tuple(
+        (inside.mean, inside.sd) if window and inside and inside.sd > 0 else None
+        for window, inside in zip(plan.window, found, strict=True)
+    )
 
 
 def _crop(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Shape:

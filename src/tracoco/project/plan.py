@@ -6,7 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_va
 
 from tracoco.config import BATCH, Settings
 from tracoco.geometry import Index, Strides
-from tracoco.project.derive import Axis, Window, resampled_shape, slices_first
+from tracoco.project.derive import Axis, Voxels, Window, resampled_shape, slices_first
 from tracoco.project.digest import digest
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.scans.scan import Shape, Spacing
@@ -15,6 +15,13 @@ NOT_STORED = {"crop", "strides", "batch", "class_names"}
 """Settings that change nothing in the store."""
 FOR_IMPORTED = ("rescale", "resize_slices")
 """Settings that only plans of imported runs change."""
+
+FOR_ZSCORE = {"normalisation", "statistics_over", "window_mean_sd"}
+"""Settings that change nothing where intensities are brought to [0, 1]."""
+FARTHEST = 5.0
+"""Standard deviations from the mean at which scans without a window are clipped."""
+USUAL_WIDTH = 5.0
+"""Standard deviations from the 0.5 to the 99.5 percentile: 5.15 in a normal distribution."""
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Side = PositiveFloat | None
@@ -53,16 +60,39 @@ class Plan(Settings):
     batch: tuple[PositiveInt, PositiveInt] = Field(
         default=BATCH, description="Labelled and unlabelled crops of a training step."
     )
+    normalisation: Literal["range", "zscore"] = Field(
+        default="range",
+        description="range: intensities are brought to [0, 1] from the window, or from the "
+        "percentiles of the whole scan. zscore: a mean is subtracted, and a standard deviation is "
+        "divided by. Plans without this entry have range.",
+    )
     window: tuple[Window | None, ...] = Field(
         default=(),
         validate_default=True,
-        description="One entry a channel: [low, high] are the intensities that become 0 and 1 in "
-        "every scan, e.g. Hounsfield units of a CT; null goes by the percentiles of each scan.",
+        description="One entry a channel: [low, high] are the intensities at which every scan is "
+        "clipped, e.g. Hounsfield units of a CT; null goes by the percentiles of each scan.",
+    )
+    window_mean_sd: tuple[tuple[float, PositiveFloat] | None, ...] = Field(
+        default=(),
+        validate_default=True,
+        description="zscore with a window, one entry a channel: mean and standard deviation for "
+        "every scan, from the structures of the labelled training scans. null takes the centre of "
+        "the window and a quarter of its width, so that it becomes [-2, 2].",
+    )
+    statistics_over: tuple[Voxels, ...] = Field(
+        default=(),
+        validate_default=True,
+        description="zscore without a window, one entry a channel: the voxels of each scan that "
+        "percentiles, mean and standard deviation are taken of. above_background: those above "
+        "low_percentile of the scan, where a constant background lies. above_air: those above a "
+        "tenth of the way from low_percentile to high_percentile of the scan. all: every voxel.",
     )
     low_percentile: Percent = Field(
-        default=0.5, description="Without a window: what lies below this percentile becomes 0,"
+        default=0.5, description="Without a window: what lies below this percentile is clipped,"
     )
-    high_percentile: Percent = Field(default=99.5, description="and what lies above this one 1.")
+    high_percentile: Percent = Field(
+        default=99.5, description="and what lies above this one as well."
+    )
     crop_to_content: bool = Field(
         default=False,
         description="Whether the margin of a scan in which nothing changes is left out, e.g. the "
@@ -70,7 +100,7 @@ class Plan(Settings):
     )
     rescale: bool = Field(
         default=True,
-        description="Whether intensities are brought to [0, 1]. false leaves them as the files "
+        description="Whether intensities are normalised. false leaves them as the files "
         "have them, for imported networks that were trained on files normalised beforehand.",
     )
     resize_slices: bool = Field(
@@ -96,6 +126,28 @@ class Plan(Settings):
         """The crop as a network sees it: without the slice axis in 2D."""
         return self.crop[-self.dimensions :]
 
+    @property
+    def intensity_range(self) -> float:
+        """Width from the dark to the bright voxels of a scan; noise is a fraction of it."""
+        return 1.0 if self.normalisation == "range" else USUAL_WIDTH
+
+    @property
+    def intensity_limits(self) -> tuple[float, float]:
+        """The lowest and the highest intensity that a normalised scan can have."""
+        if self.normalisation == "range":
+            return (0.0, 1.0)
+        ends = [(-FARTHEST, FARTHEST)] * self.window.count(None)
+        for channel, window in enumerate(self.window):
+            if window:
+                mean, sd = self.window_scale(channel, window)
+                ends.append(((window[0] - mean) / sd, (window[1] - mean) / sd))
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def window_scale(self, channel: int, window: Window) -> tuple[float, float]:
+        """What is subtracted from a channel that has this window, and what it is divided by."""
+        low, high = window
+        return self.window_mean_sd[channel] or ((low + high) / 2, (high - low) / 4)
+
     def stored_shape(self, shape: Shape, spacing_mm: Spacing) -> Shape:
         """Shape in the store of a scan with this canonical shape and spacing."""
         a, b, c = resampled_shape(shape, spacing_mm, self.stored_axes, self.spacing_mm)
@@ -111,9 +163,10 @@ class Plan(Settings):
 
     @property
     def as_always(self) -> set[str]:
-        """Settings for imported runs that change nothing here: older plans do not have them."""
+        """Settings that change nothing here and that older plans do not have."""
         fields = type(self).model_fields
-        return {name for name in FOR_IMPORTED if getattr(self, name) == fields[name].default}
+        same = {name for name in FOR_IMPORTED if getattr(self, name) == fields[name].default}
+        return same | FOR_ZSCORE if self.normalisation == "range" else same
 
     @field_validator("label_values")
     @classmethod
@@ -158,23 +211,26 @@ class Plan(Settings):
             raise ValueError(f"{problem}; for crop {list(crop)} {way_out}")
         return strides
 
-    @field_validator("window", mode="before")
+    @field_validator("window", "window_mean_sd", "statistics_over", mode="before")
     @classmethod
-    def _for_all_channels(cls, windows: Any, info: ValidationInfo) -> Any:
-        """None, or one pair of numbers, is for all channels."""
+    def _for_all_channels(cls, values: Any, info: ValidationInfo) -> Any:
+        """None, one pair of numbers, or one word is for all channels."""
         channels = info.data.get("channels", 1)
-        if not windows:
-            return [None] * channels
-        alone = all(isinstance(value, int | float) for value in windows)
-        return [windows] * channels if alone else windows
+        if not values:
+            return ["all" if info.field_name == "statistics_over" else None] * channels
+        alone = isinstance(values, str) or all(isinstance(value, int | float) for value in values)
+        return [values] * channels if alone else values
+
+    @field_validator("window", "window_mean_sd", "statistics_over")
+    @classmethod
+    def _one_a_channel(cls, values: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        if len(values) != info.data.get("channels", len(values)):
+            raise ValueError(f"{len(values)} entries for {info.data['channels']} channels")
+        return values
 
     @field_validator("window")
     @classmethod
-    def _one_window_a_channel(
-        cls, windows: tuple[Window | None, ...], info: ValidationInfo
-    ) -> tuple[Window | None, ...]:
-        if len(windows) != info.data.get("channels", len(windows)):
-            raise ValueError(f"{len(windows)} windows for {info.data['channels']} channels")
+    def _low_below_high(cls, windows: tuple[Window | None, ...]) -> tuple[Window | None, ...]:
         if any(window and window[0] >= window[1] for window in windows):
             raise ValueError("low must be below high")
         return windows

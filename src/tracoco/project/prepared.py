@@ -21,6 +21,12 @@ from tracoco.project.preprocess import (
 from tracoco.scans.reader import read_grid, read_grids, read_images, read_label
 from tracoco.scans.scan import Shape, Spacing
 
+VOXELS = {
+    "above_background": "its voxels above the constant background",
+    "above_air": "its voxels brighter than air",
+    "all": "all its voxels",
+}
+"""`Plan.statistics_over` in words."""
 MOST_FOREGROUND = 1000
 """Foreground voxels kept a case: enough places for crops, and read in no time."""
 
@@ -112,7 +118,12 @@ def _cropping(shape: Shape, box: Box, lost: int) -> Iterator[str]:
 
 def _clipping(plan: Plan, channel: int) -> str:
     window = plan.window[channel]
-    if window:
-        return f"clipped at {window[0]} and {window[1]} and scaled to [0, 1]"
     percentiles = f"percentiles {plan.low_percentile} and {plan.high_percentile}"
-    return f"clipped at its {percentiles} and scaled to [0, 1]"
+    ends = f"{window[0]} and {window[1]}" if window else f"its {percentiles}"
+    if plan.normalisation == "range":
+        return f"clipped at {ends} and scaled to [0, 1]"
+    if window:
+        mean, sd = plan.window_scale(channel, window)
+        return f"clipped at {ends}, less {mean:g}, divided by {sd:g}"
+    voxels = VOXELS[plan.statistics_over[channel]]
+    return f"less the mean and divided by the deviation of {voxels}, clipped at {percentiles}"

@@ -13,6 +13,7 @@ from torch import Tensor
 from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
 from tracoco.project.content import content_box
+from tracoco.project.normalise import normalise
 from tracoco.project.plan import Plan
 from tracoco.scans.memory_order import c_order
 from tracoco.scans.scan import Shape, Spacing
@@ -60,32 +61,6 @@ def check_channels(channels: int, plan: Plan, source: Path | str) -> None:
             f"{source} has {channels} channels, the plan {plan.channels}; "
             "give a scan with the channels that the project was made with"
         )
-
-
-def normalise(
-    channel: NDArray[np.float32], plan: Plan, number: int = 0, box: Box | None = None
-) -> NDArray[np.float32]:
-    """Clip at the window of this channel, or at percentiles of the scan, and scale to [0, 1].
-
-    With a box only that part comes back; its values are those that it has in the whole scan. A
-    constant image becomes zeros. A plan that does not rescale keeps the values of the file.
-    """
-    kept = channel[box.slices] if box else channel
-    if not plan.rescale:
-        return kept.copy()
-    low, high = plan.window[number] or _percentiles(channel, plan)
-    if high <= low:
-        return np.zeros_like(kept)
-    scaled: NDArray[np.float32] = kept - np.float32(low)
-    scaled /= np.float32(high - low)
-    return scaled.clip(0, 1, out=scaled)
-
-
-def _percentiles(channel: NDArray[np.float32], plan: Plan) -> tuple[float, float]:
-    low, high = np.percentile(channel, [plan.low_percentile, plan.high_percentile])
-    if high <= low:  # nearly all voxels are alike: what differs is all there is to see
-        low, high = channel.min(), channel.max()
-    return float(low), float(high)
 
 
 def class_indices(label: NDArray[Any], plan: Plan, source: Path | str) -> NDArray[np.uint8]:

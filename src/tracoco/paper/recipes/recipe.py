@@ -82,7 +82,7 @@ def apply_recipe(name: str, data: Path, *, partial: bool = False) -> Recipe:
         kept,
         _split(name, kept),
         recipe.class_names,
-        download.plan,
+        {"normalisation": "range", **download.plan},  # as the paper's release scales them
         (f"{name}: {len(kept)} scans, {download.form}", *download.notes, *_left_out(found, listed)),
         "; ".join(mark for mark in marks if mark),
         download.whole,
