@@ -87,7 +87,9 @@ REPORTED = {
         {"spacing_mm": (1.875, 1.875, 1.875)},
         watermark=CROPPED,
     ),
-    "la-half": RealData("la-8-narrow", la, {1: "left atrium"}, watermark=CROPPED),
+    "la-half": RealData(
+        "la-8-narrow", la, {1: "left atrium"}, {"normalisation": "range"}, watermark=CROPPED
+    ),
     "acdc": RealData(
         "acdc-cpu",
         acdc,

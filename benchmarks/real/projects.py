@@ -65,8 +65,7 @@ def proposal(real: RealData, data: Path, scans: Path) -> Proposal:
         real.class_names,
         splits,
         notes=real.notes,
-        # The kept results are of scans that were brought to [0, 1].
-        plan={"normalisation": "range", **real.plan, "crop": (1,) * (3 - len(crop)) + crop},
+        plan={**real.plan, "crop": (1,) * (3 - len(crop)) + crop},
         watermark=real.watermark,
     )
     return propose(found, SplitChoice())

@@ -129,3 +129,19 @@ def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
     for weight in (first, second):
         decide(weight, 4, UNKNOWN, SHARES)
     assert first.state_dict() == second.state_dict()
+
+
+def test_what_early_networks_mark_too_much_of_does_not_fade_by_becoming_right() -> None:
+    weight = begun((0.7, 0.3))
+    decide(weight, WINDOW, KNOWN, (0.7, 0.3))
+    decide(weight, 2 * WINDOW, KNOWN, SHARES)
+    assert weight.fading == []
+    assert weight.value == 1.0
+
+
+def test_scans_that_hold_less_than_the_labelled_ones_are_measured_by_themselves() -> None:
+    weight = begun((0.95, 0.05))
+    decide(weight, 2 * WINDOW, KNOWN, (0.95, 0.05))
+    assert weight.fading == []
+    decide(weight, WINDOW, KNOWN, (0.97, 0.03))
+    assert weight.fading == [1]

@@ -21,8 +21,10 @@ WINDOW = 10
 KNOWN_DICE = 0.6
 """Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
 FADED = 0.75
-"""A class fades when the pseudo-labels have less than this part of the most that they had. Of about
-a hundred runs on real scans, those that lost more ended below supervised learning."""
+"""A class fades when the pseudo-labels have less than this part of the most that they had, or of
+its share of the labelled scans, whichever is less: what early networks mark too much of must not
+count. Of about a hundred runs on real scans, those that lost more ended below supervised learning.
+"""
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
 class's share of the labelled scans."""
@@ -106,7 +108,7 @@ class UnlabelledWeight:
         found = []
         for index, share in enumerate(self._recent_shares()):
             self._largest[index] = max(self._largest[index], share)
-            if share < FADED * self._largest[index]:
+            if share < FADED * min(self._largest[index], self._labelled_shares[index]):
                 found.append(index)
         return found
 
