@@ -78,7 +78,7 @@ class AugmentationConfig(Settings):
     that are changed. Amounts of intensity are relative to the crops themselves.
     """
 
-    strength: Literal["off", "light", "full"] = "off"
+    strength: Literal["off", "light", "full"] = "full"
     """How much augmentation there is in all."""
     rotation: float = Field(default=0.0, ge=0, le=180)
     """Largest angle in degrees, in each plane; thick slices rotate in their own plane alone."""
@@ -116,7 +116,7 @@ class AugmentationConfig(Settings):
             return values
         for amount in ("rotation", "elastic", "gamma", "contrast", "brightness", "noise", "coarse"):
             _check_chance(values, amount)
-        strength = values.get("strength", "off")
+        strength = values.get("strength", cls.model_fields["strength"].default)
         strength = "off" if strength is False else strength  # YAML reads off as false
         known = STRENGTHS.get(strength, {}) if isinstance(strength, str) else {}
         return {**known, **values, "strength": strength}
@@ -138,7 +138,8 @@ class AugmentationConfig(Settings):
 def _check_chance(values: dict[str, Any], amount: str) -> None:
     """Refuse an amount that nothing would ever use."""
     chance = f"{amount}_chance"
-    strength = STRENGTHS.get(str(values.get("strength", "off")), {})
+    default = AugmentationConfig.model_fields["strength"].default
+    strength = STRENGTHS.get(str(values.get("strength", default)), {})
     if amount in values and not values.get(chance, strength.get(chance)) and chance not in values:
         raise ValueError(f"{amount} is set, but {chance} is 0: set it too, or a strength")
 
@@ -209,12 +210,12 @@ class NetworkConfig(Settings):
     strides: tuple[tuple[int, ...], ...] | None = None
     """For `light-unet`, one entry a level below the finest: voxels along each axis that become
     one. The plan's if not given."""
-    normalisation: Literal["batch", "instance"] = "instance"
+    normalisation: Literal["batch", "instance"] = "batch"
     """Of the maps of `light-unet`. batch: by statistics of the batch, and by running statistics at
     test time, so that the answer for a voxel depends on its surroundings only through the
     convolutions. instance: by the statistics of each crop, which every voxel of it then depends on;
     such networks predict well in windows of the crop's size alone."""
-    decoder: Literal["convolution", "pointwise"] = "pointwise"
+    decoder: Literal["convolution", "pointwise"] = "convolution"
     """Of `light-unet`. convolution: kernels of 3 voxels along each axis at every level. pointwise:
     kernels of one voxel, which take less time and are less exact."""
     options: dict[str, Any] = {}
@@ -234,16 +235,16 @@ class OptimizerConfig(Settings):
     `name` gives the settings that are not given by themselves.
     """
 
-    name: Literal["sgd", "adamw"] = "sgd"
-    lr: float = Field(default=0.05, gt=0)
+    name: Literal["sgd", "adamw"] = "adamw"
+    lr: float = Field(default=2e-3, gt=0)
     """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD; for AdamW the first beta."""
-    weight_decay: float = Field(default=5e-4, ge=0)
-    schedule: Literal["poly", "cosine"] = "poly"
+    weight_decay: float = Field(default=0.01, ge=0)
+    schedule: Literal["poly", "cosine"] = "cosine"
     """How the learning rate falls to zero after the warm-up."""
     poly_power: float = Field(default=0.9, ge=0)
-    warmup: float = Field(default=0.0, ge=0, lt=1)
+    warmup: float = Field(default=0.05, ge=0, lt=1)
     """Share of the steps in which the learning rate rises linearly to its largest value."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest norm of each network's gradient; none by default."""
@@ -271,11 +272,11 @@ class TrainingConfig(Settings):
     select_on: Literal["validation", "test"] = "validation"
     """Cases that choose `best`. With test cases the result is no estimate of anything, as in much
     of the literature; every table and report of such a run says so."""
-    unlabelled_weight: Literal["adaptive", "scheduled"] = "scheduled"
+    unlabelled_weight: Literal["adaptive", "scheduled"] = "adaptive"
     """What decides how much unlabelled crops count, on top of the method's own weights. adaptive:
     nothing until the labelled crops are known (running Dice), and less while a structure fades from
     the pseudo-labels. scheduled: the method's schedule alone, as in the papers."""
-    ema_decay: float = Field(default=0.0, ge=0, lt=1)
+    ema_decay: float = Field(default=0.99, ge=0, lt=1)
     """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
     about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
@@ -333,7 +334,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "data": {
         "room": 0.0,
         "slice_sampling": "by_case",
-        "augmentation": AugmentationConfig().model_dump(mode="json"),
+        "augmentation": AugmentationConfig(strength="off").model_dump(mode="json"),
     },
     "network": {"normalisation": "instance", "decoder": "pointwise"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
@@ -348,7 +349,8 @@ def recorded_settings(config: Config) -> dict[str, Any]:
 
     A run of an older version has the same ones, so that it can be resumed and is found again.
     """
-    settings = config.model_dump(mode="json", exclude=SAME_RESULT)
+    unused = {} if config.network.name == "light-unet" else {"network": set(ADDED_LATER["network"])}
+    settings = config.model_dump(mode="json", exclude=SAME_RESULT | unused)
     for group, neutral in ADDED_LATER.items():
         kept = settings[group].items()
         settings[group] = {
