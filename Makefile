@@ -41,16 +41,13 @@ bench: .venv/installed
 # DATA: the folder of public scans; OUT: a folder for the projects. Takes hours; goes on if killed.
 real: .venv/installed
 	$(BIN)/python -m benchmarks.real.projects $(DATA) $(OUT)
-	for grid in hippocampus la la-room la-weights acdc brats19 btcv-pancreas hippocampus-defaults hippocampus-methods \
-	    la-half-vnet acdc-unet; do \
-	  data=$${grid%-methods}; data=$${data%-defaults}; data=$${data%-room}; data=$${data%-weights}; \
-	  data=$${data%-vnet}; data=$${data%-unet}; \
+	for grid in hippocampus la acdc brats19 btcv-pancreas hippocampus-methods la-half-vnet acdc-unet; do \
+	  data=$${grid%-methods}; data=$${data%-vnet}; data=$${data%-unet}; \
 	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$data=$(OUT)/$$data \
 	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
 	done
 	$(BIN)/python -m benchmarks.real.measure_surroundings la $(OUT)/la
-	$(BIN)/python -m benchmarks.real.measure_windows la-room $(OUT)/la
-	$(BIN)/python -m benchmarks.real.measure_unlabelled la-room $(OUT)/la
+	$(BIN)/python -m benchmarks.real.measure_windows la $(OUT)/la
 	$(BIN)/python -m benchmarks.real.page
 
 real-page: .venv/installed

@@ -6,7 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks.real.notes import FINDINGS, SUMMARY, read_notes
+from benchmarks.real.data_sets import REPORTED
+from benchmarks.real.notes import EARLIER, SUMMARY, read_notes
 from benchmarks.real.page import ABOUT, HEAD, NOTHING, PAGE, PICTURE, ROOT, RULES, page
 from benchmarks.real.picture import picture
 from benchmarks.real.rows import read_grids
@@ -69,16 +70,16 @@ def test_the_committed_page_and_picture_are_made_of_the_committed_results() -> N
     grids = read_grids(ROOT)
     text = PAGE.read_text(encoding="utf-8")
     assert text == page(grids, read_notes(ROOT)), "run `python -m benchmarks.real.page`"
-    reported = [grid for grid in grids if grid.tried and not grid.tuning]
+    reported = [grid for grid in grids if grid.tried]
     assert PICTURE.exists() == bool(reported)
     if reported:
         assert PICTURE.read_text(encoding="utf-8") == picture(reported)
 
 
-def test_settings_are_chosen_on_the_data_for_tuning_and_figures_reported_on_other_data() -> None:
-    for grid in read_grids(ROOT):
-        assert grid.tuning == (set(grid.rows) == {"hippocampus-tuning"}), grid.name
-        assert grid.tuning or grid.name in ABOUT, f"say what the data of {grid.name} is"
+def test_grids_are_of_data_that_no_setting_is_chosen_on_and_the_page_says_what_it_is() -> None:
+    names = {grid.name for grid in read_grids(ROOT)}
+    assert names == ABOUT.keys()
+    assert {data for grid in read_grids(ROOT) for data in grid.rows} <= REPORTED.keys()
 
 
 def test_the_stand_in_is_never_called_by_the_name_of_the_data_of_the_papers() -> None:
@@ -186,33 +187,17 @@ def test_a_watermark_stands_over_the_figures_and_titles_cannot_break_tables(tmp_
     assert "## Small \\| balls\n" in text
 
 
-def test_trials_show_what_was_changed_and_count_equal_settings_once(tmp_path: Path) -> None:
-    write_grid(tmp_path, "tuning1")
-    write_grid(tmp_path, "tuning2", GRID.replace("ce}", "mse}").replace("Small", "More"))
-    lost = [f"balls-tracoco-ce-2-labels-seed{seed}" for seed in (0, 1)]
-    for name in lost:
-        (tmp_path / "results" / "tuning2" / f"{name}.json").unlink()
-    (tmp_path / "failed.yaml").write_text(json.dumps({"tuning2": dict.fromkeys(lost, "diverged")}))
-    text = shown(tmp_path)
-    # supervised with 2 labels and with all, cps, and tracoco in three ways.
-    assert "Settings tried: cps 1, supervised 2, tracoco 3.\n" in text
-    row = "| balls | tracoco-ce | `tracoco` | `method.semi_supervised="
-    assert f'{row}"ce"` | 2 | 2 | 83.5 ± 0.7 |  |' in text
-    assert f'{row}"mse"` | 2 | 0 of 2 |  | seed 0: diverged; seed 1: diverged |' in text
-    assert "### More \\| balls\n" in text
-    assert NOTHING in text, "what was tuned with is no result"
-
-
-@pytest.mark.parametrize(
-    ("name", "about"), [("tuning1", FINDINGS), ("balls", "balls"), ("balls", SUMMARY)]
-)
-def test_notes_take_their_figures_from_the_results(tmp_path: Path, name: str, about: str) -> None:
-    write_grid(tmp_path, name)
+@pytest.mark.parametrize("about", ["balls", SUMMARY])
+def test_notes_take_their_figures_from_the_results(tmp_path: Path, about: str) -> None:
+    write_grid(tmp_path)
     grids = read_grids(tmp_path)
-    assert "CPS has 82.0 ± 0.7." in page(grids, {about: f"CPS has {{{name}/cps}}."})
-    assert "CPS: 2.0 ± 0.0 mm." in page(grids, {about: f"CPS: {{{name}/cps:hd95}} mm."})
-    with pytest.raises(UserError, match=r"asks for \{\w+/csp\}, which has no result"):
-        page(grids, {about: f"CPS has {{{name}/csp}}."})
+    assert "CPS has 82.0 ± 0.7." in page(grids, {about: "CPS has {balls/cps}."})
+    with pytest.raises(UserError, match=r"asks for \{balls/csp\}, which has no result"):
+        page(grids, {about: "CPS has {balls/csp}."})
+
+
+def test_what_deleted_results_had_shown_ends_the_page(tmp_path: Path) -> None:
+    assert page(read_grids(tmp_path), {EARLIER: "It was so."}).endswith("\nIt was so.")
 
 
 def test_a_note_says_how_many_labels_where_a_grid_has_several_numbers(tmp_path: Path) -> None:
@@ -227,7 +212,7 @@ def test_a_note_says_how_many_labels_where_a_grid_has_several_numbers(tmp_path: 
 
 def test_every_note_is_shown_on_the_page() -> None:
     names = {grid.name for grid in read_grids(ROOT)}
-    assert set(read_notes(ROOT)) <= {FINDINGS, SUMMARY, *names}
+    assert set(read_notes(ROOT)) <= {EARLIER, SUMMARY, *names}
 
 
 def test_the_picture_has_a_dot_a_seed_and_a_line_a_row(tmp_path: Path) -> None:

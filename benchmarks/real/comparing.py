@@ -16,9 +16,6 @@ PAIRS = (
     ("tracoco", REFERENCE),
     ("tracoco", "tracoco-ce"),
     ("tracoco-ce", "cps"),
-    ("tracoco-half", "tracoco"),
-    ("tracoco-c4", "tracoco"),
-    ("tracoco-ce-c4", "tracoco-ce"),
 )
 """The questions of the page, in the order of its tables."""
 

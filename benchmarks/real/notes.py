@@ -8,15 +8,14 @@ from benchmarks.real.rows import GridResults, Row
 from tracoco.benchmark.result import over_seeds
 from tracoco.errors import UserError
 
-FINDINGS, SUMMARY = "findings", "summary"
-"""The notes about all trials, and about all that came out; others are called as their grid."""
+EARLIER, SUMMARY = "earlier", "summary"
+"""What results that were taken out had shown, and all that came out; others are of their grid."""
 
 
 def read_notes(root: Path) -> dict[str, str]:
     """The notes of a folder by name; `{GRID/ROW/LABELS}` stands for the mean Dice of a row.
 
-    With `:hd95` at its end it stands for that distance. LABELS is `all` for all, and may be left
-    out where a grid has only one number of them.
+    LABELS is `all` for all, and may be left out where a grid has only one number of them.
     """
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(root.glob("*.md"))}
 
@@ -35,9 +34,9 @@ def with_figures(text: str, grids: list[GridResults]) -> str:
     def figure(asked: re.Match[str]) -> str:
         if asked["row"] not in found:
             raise UserError(f"a note asks for {asked[0]}, which has no result")
-        return spread(over_seeds(found[asked["row"]], asked["figure"] or "dice"))
+        return spread(over_seeds(found[asked["row"]], "dice"))
 
-    return re.sub(r"\{(?P<row>[\w./-]+)(:(?P<figure>hd95))?\}", figure, text)
+    return re.sub(r"\{(?P<row>[\w./-]+)\}", figure, text)
 
 
 def _several(row: Row, rows: tuple[Row, ...]) -> bool:

@@ -4,14 +4,12 @@ from pathlib import Path
 from textwrap import fill
 
 from benchmarks.real.markdown import plain
-from benchmarks.real.notes import FINDINGS, SUMMARY, read_notes, with_figures
+from benchmarks.real.notes import EARLIER, SUMMARY, read_notes, with_figures
 from benchmarks.real.picture import picture
 from benchmarks.real.pseudo_labels import pseudo_labels_picture, pseudo_labels_section
 from benchmarks.real.rows import GridResults, read_grids
 from benchmarks.real.surroundings import surroundings_section
 from benchmarks.real.tables import grid_section
-from benchmarks.real.trials import trials_section
-from benchmarks.real.unlabelled import unlabelled_section
 from benchmarks.real.windows import windows_section
 from tracoco.files import write_text
 
@@ -37,12 +35,8 @@ How to read the tables:
 - **Training.** All rows of a table have the same network and the same number of steps. TraCoCo and
   CPS train two networks, so their steps cost more. Minutes are of CPU cores with other runs beside
   them, and wander by a factor of two; docs/methods.md has what a step costs, measured alone.
-- **Testing.** The last checkpoint of every run is tested, and no default was changed for the cases
-  reported on. Settings were chosen on 20 other scans of the hippocampus, and carried over to all
-  the other data sets. Two weights that were better there are rows of their own, `tracoco-half` and
-  `tracoco-c4`: elsewhere they are not above, nor is the second one separated on training scans with
-  hidden labels, and the paper's weights stayed. (That CutMix is to blame on BraTS was found on its
-  30 training scans whose labels were hidden; the row was then run once.)
+- **Testing.** The last checkpoint of every run is tested, and no setting is chosen on the cases
+  reported on. For choices, the projects `NAME-tuning` divide the training scans anew.
 - **Figures.** Dice and Jaccard in percent, distances in the unit that stands above them: means over
   structures, then over cases, then mean ± standard deviation over seeds. *Missed* counts structures
   that the prediction does not have at all, in all cases of all seeds together: they have
@@ -68,34 +62,28 @@ cases: 40 to learn from, the first 10 of them with labels, and 10 to report on."
 to learn from and the last 4 by name to report on. It is another data set than the one of the
 literature on the pancreas, and four cases carry little.""",
     "hippocampus": """Anterior and posterior hippocampus in small MR volumes. 220 scans by name: 3
-or 10 of the first 180 have labels, the last 40 are reported on. 20 of the others served to choose
-the settings; here they are seen without labels. With 10 labels there is hardly any room for
-unlabelled scans below the upper bound, with 3 there is.""",
-    "hippocampus-defaults": """The same scans and labels without a preset: what somebody gets who
-calls `tracoco init` and `tracoco train` on a new folder. Crops and batches are the plan's, made
-from the scans.""",
+of the first 180 have labels, the last 40 are reported on.""",
     "hippocampus-methods": """Every method of the package with its own defaults, on the same scans,
 network, crops and number of steps: what is left is the idea. One seed, so differences of less than
 a point mean little. Minutes are those of one core with other work beside it, and wander by half;
 docs/methods.md has what a step costs, measured alone.""",
-    "acdc-unet": """The paper's 2D UNet at a quarter of its width, on the same scans and lists as
-above, under the settings of the paper's preset for 7 patients (`acdc-7`), learning rate,
-augmentation, noise and ramp included. Crops have 96 x 96 pixels of slices of about 128 x 108, and
-there are 3,000 steps in place of 50,000.""",
-    "la-half-vnet": """The paper's VNet at a quarter of its width, on the same scans and labels in
-voxels of 1.25 mm, half the field's resolution, under the settings of the paper's preset for 8
-labels (`la-8`), learning rate, augmentation, noise and ramp included. The crop is about half of the
-paper's, and there are 3,000 steps in place of 15,000.""",
+    "acdc-unet": """The paper's 2D UNet at a quarter of its width, on ACDC: short-axis MR of
+the heart, right ventricle, myocardium and left ventricle, slice by slice. 7 of the 70 training
+patients of the field's lists have labels, and the 10 validation patients are reported on. Settings
+are those of the paper's preset for 7 patients (`acdc-7`), learning rate, augmentation, noise and
+ramp included. Crops have 96 x 96 pixels of slices of about 128 x 108, and there are 3,000 steps in
+place of 50,000. A patient has two scans, which are drawn as if they were independent, so the
+intervals are rather too narrow. The spacing of these files is lost, so distances count voxels of
+half the resolution, whatever unit the table names.""",
+    "la-half-vnet": """The paper's VNet at a quarter of its width, on MR of the left atrium, cropped
+to the heart as in the field's files, in voxels of 1.25 mm, half the field's resolution. Of the 80
+training scans in the order of the field's list, the first 8 of 64 have labels, and the last 16 are
+reported on. Settings are those of the paper's preset for 8 labels (`la-8`), learning rate,
+augmentation, noise and ramp included. The crop is about half of the paper's, and there are 3,000
+steps in place of 15,000.""",
     "la": """Left atrium, MR, cropped to the heart as in the field's files, in voxels of 1.875 mm.
 Of the 80 training scans in the order of the field's list, the first 8 of 64 have labels, and the
 last 16 are reported on.""",
-    "la-room": """The same scans and labels in smaller crops, of two thirds of a scan or less
-along every axis, as the plan of a new project has them. Two crops of a pair lie a fifth of a crop
-apart in the mean; with the larger ones above it is a twelfth. A step takes half the time, so there
-are twice as many.""",
-    "la-weights": """As in the first table of the Left Atrium, with weights that did better in the
-trials on the hippocampus: half of CRC's with all of the translation terms', and four times the
-translation consistency. Neither carried over.""",
 }
 """What is to be known of the data of each grid."""
 
@@ -117,27 +105,26 @@ def curves(name: str) -> Path:
 
 
 def page(grids: list[GridResults], notes: dict[str, str]) -> str:
-    """The page as Markdown; `notes` are what was found, by the grid or of all trials."""
-    shown, tried = _shown(grids), [grid for grid in grids if grid.tried]
+    """The page as Markdown; `notes` are what was found, by the grid or over all."""
+    shown = _shown(grids)
     parts = []
     for each in shown:
-        found = f"\n{with_figures(notes[each.name], tried)}" if each.name in notes else ""
+        found = f"\n{with_figures(notes[each.name], shown)}" if each.name in notes else ""
         about = fill(ABOUT.get(each.name, ""), 100)
         measured = surroundings_section(each.surroundings) + windows_section(each.windows)
-        measured += unlabelled_section(each.unlabelled)
         measured += pseudo_labels_section(each.pseudo_labels, curves(each.name).name)
         parts.append(f"\n{grid_section(each, about)}{measured}{found}")
     image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
-    waiting = [plain(grid.grid.title) for grid in grids if not grid.tuning and not grid.tried]
+    waiting = [plain(grid.grid.title) for grid in grids if not grid.tried]
     parts = [image, *parts] if shown else [NOTHING]
     parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
-    trials = trials_section([grid for grid in grids if grid.tuning], notes.get(FINDINGS, ""))
-    summary = [f"\n{with_figures(notes[SUMMARY], tried)}"] if SUMMARY in notes else []
-    return "".join([HEAD, *summary, RULES, *parts, *([f"\n{trials}"] if trials else [])])
+    summary = [f"\n{with_figures(notes[SUMMARY], shown)}"] if SUMMARY in notes else []
+    earlier = [f"\n{notes[EARLIER]}"] if EARLIER in notes else []
+    return "".join([HEAD, *summary, RULES, *parts, *earlier])
 
 
 def _shown(grids: list[GridResults]) -> list[GridResults]:
-    return [grid for grid in grids if grid.tried and not grid.tuning]
+    return [grid for grid in grids if grid.tried]
 
 
 if __name__ == "__main__":

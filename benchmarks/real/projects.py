@@ -10,7 +10,7 @@ some are fewer: the figures compare methods with one another, not with published
 
 What is there already is left as it is; a project whose preparation was cut off is prepared to its
 end. `hippocampus-tuning` has none of the cases that `hippocampus` is tested on: settings are chosen
-there. The results of a grid go to `benchmarks/real/results/`, in a folder of its name.
+on such projects. The results of a grid go to `benchmarks/real/results/`, in a folder of its name.
 """
 
 import argparse

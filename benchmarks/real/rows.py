@@ -6,11 +6,10 @@ from typing import Any
 
 import yaml
 
-from benchmarks.real import pseudo_labels, surroundings, unlabelled, windows
+from benchmarks.real import pseudo_labels, surroundings, windows
 from benchmarks.real.measured import read_measured
 from benchmarks.real.pseudo_labels import PseudoLabels
 from benchmarks.real.surroundings import Surroundings
-from benchmarks.real.unlabelled import Unlabelled
 from benchmarks.real.windows import Windows
 from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.benchmark.kept import Results
@@ -51,14 +50,8 @@ class GridResults:
     """Of runs that were measured, in the order of the grid."""
     windows: tuple[Windows, ...]
     """The same, for each overlap."""
-    unlabelled: tuple[Unlabelled, ...]
     pseudo_labels: tuple[PseudoLabels, ...]
     """The same, for each checkpoint and pass."""
-
-    @property
-    def tuning(self) -> bool:
-        """Whether settings were chosen with it; its cases are not those that are reported on."""
-        return self.name.startswith("tuning")
 
     @property
     def tried(self) -> bool:
@@ -110,7 +103,6 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
         },
         read_measured(path, surroundings.KIND, Surroundings, measurable),
         read_measured(path, windows.KIND, Windows, measurable),
-        read_measured(path, unlabelled.KIND, Unlabelled, measurable),
         read_measured(path, pseudo_labels.KIND, PseudoLabels, measurable),
     )
 

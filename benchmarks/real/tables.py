@@ -18,7 +18,7 @@ def grid_section(results: GridResults, about: str) -> str:
     parts = [f"## {plain(grid.title)}\n", *([f"\n{about}\n"] if about else []), *common]
     parts += ["\nRows that are more than a method's defaults:\n\n", *rows] if rows else []
     for name, data in grid.datasets.items():
-        here = f"{network_text(results.rows[name][0])}\n\n"
+        here = f"{_network_text(results.rows[name][0])}\n\n"
         here += f"Set for {plain(name)}: {settings(data.set)}.\n\n" if data.set else ""
         for labelled in data.labelled:
             shown = tuple(row for row in results.rows[name] if row.labelled in {labelled, None})
@@ -53,7 +53,7 @@ def rows_and_pairs(rows: tuple[Row, ...]) -> str:
     return f"{warning}{main}\n{_conditions(done)}\n{''.join(notes)}{paired}"
 
 
-def network_text(row: Row) -> str:
+def _network_text(row: Row) -> str:
     """What the runs of a data set share, as far as the settings say it and not the plan."""
     spec = row.runs[0].spec
     config = spec.config(0)
@@ -64,7 +64,7 @@ def network_text(row: Row) -> str:
     return f"{', '.join(words)}."
 
 
-def seeds_text(row: Row) -> str:
+def _seeds_text(row: Row) -> str:
     """How many seeds are done, and of how many where some are missing."""
     done, all_runs = len(row.results), len(row.runs)
     return str(done) if done == all_runs else f"{done} of {all_runs}"
@@ -80,7 +80,7 @@ def _row_line(name: str, row: GridRow) -> str:
 
 def _cells(row: Row, reference: Row | None) -> list[str]:
     results = list(row.results.values())
-    cells = [plain(row.name), "", seeds_text(row)]
+    cells = [plain(row.name), "", _seeds_text(row)]
     if not results:
         return cells + [""] * 9
     cells[1] = " or ".join(dict.fromkeys(f"{r.labelled} / {r.unlabelled}" for r in results))

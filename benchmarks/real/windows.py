@@ -8,7 +8,7 @@ from benchmarks.real.measured import OfRun
 from tracoco.benchmark.result import over_seeds
 
 KIND = "windows"
-PAIRS = (("tracoco", "cps"), ("tracoco-ce", "cps"), ("tracoco-c4", "cps"))
+PAIRS = (("tracoco", "cps"), ("tracoco-ce", "cps"))
 """Differences below the table: the methods that answer alike in any crop, and one that need not."""
 ABOUT = """
 What if windows overlap less, so that fewer answers are averaged? Mean Dice of the reported cases on
