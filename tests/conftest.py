@@ -1,5 +1,7 @@
 """What every test has at hand."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 from samples import make_project
@@ -9,6 +11,14 @@ from tracoco.project.folder import Project
 # A busy machine is not a failing test.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_bf16_by_itself() -> Iterator[None]:
+    """Have `training.precision=auto` mean fp32, whatever the machine; results must not vary."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tracoco.training.precision.cpu_has_bf16", lambda: False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -161,7 +161,7 @@ def fake_gpu() -> Iterator[None]:
 def _patches() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """What torch asks a real GPU for."""
     yield torch.cuda, "synchronize", lambda *_: None
-    yield torch.cuda, "is_bf16_supported", lambda *_: True
+    yield torch.cuda, "is_bf16_supported", lambda *_, **__: True
     yield torch.cuda.amp.common, "amp_definitely_not_available", lambda: False
     yield Tensor, "pin_memory", lambda tensor: tensor
     yield nn.Module, "to", _moved_once

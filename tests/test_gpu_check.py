@@ -96,7 +96,7 @@ def test_the_table_has_a_row_for_each_check_and_a_failure_stops_no_other(
 def test_a_setting_that_does_not_work_here_is_a_failure(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracoco.training.arrangement.computes", lambda *_: False)
+    monkeypatch.setattr("tracoco.training.precision.computes", lambda *_: False)
     row = attempt(Check("acdc-3", ("training.precision=fp16",)), bench(root, *SMALL_2D))
     assert not row.passed
     assert "training.precision=fp16 does not work" in row.remarks

@@ -27,6 +27,7 @@ def command(project: Project, out: Path, workers: int, *more: str) -> list[str]:
         f"data.workers={workers}",
         "data.crop=[16, 16, 8]",
         "network.filters=4",
+        "training.precision=fp32",  # else two runs might decide otherwise
     ]
     arguments = [part for setting in settings for part in ("--set", setting)]
     base = [sys.executable, "-m", "tracoco", "train", str(project.root), "--out", str(out)]

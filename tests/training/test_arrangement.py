@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from tracoco.config import TrainingConfig
 from tracoco.methods import METHODS
 from tracoco.networks.stages import Stages
-from tracoco.training import arrangement
+from tracoco.training import precision
 from tracoco.training.arrangement import Arrangement, arrange
 
 CPU = torch.device("cpu")
@@ -83,19 +83,19 @@ def test_a_precision_that_does_not_work_here_becomes_fp32(monkeypatch: pytest.Mo
 
 
 def test_a_precision_whose_gradients_are_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = arrangement._weight_gradient
+    true = precision._weight_gradient
     answers = iter([float("nan"), 0.0])
 
     def unwritten(layer: nn.Module, result: Tensor) -> Tensor:
         found = true(layer, result)
         return found if result.dtype == torch.float32 else found.fill_(next(answers))
 
-    monkeypatch.setattr(arrangement, "_weight_gradient", unwritten)
-    assert not arrangement.computes(torch.bfloat16, CPU)
-    assert not arrangement.computes(torch.bfloat16, CPU)
+    monkeypatch.setattr(precision, "_weight_gradient", unwritten)
+    assert not precision.computes(torch.bfloat16, CPU)
+    assert not precision.computes(torch.bfloat16, CPU)
     # So that it is the gradient which decided, on a CPU where bf16 is wrong by itself too.
-    monkeypatch.setattr(arrangement, "_weight_gradient", lambda *_: torch.ones(1))
-    assert arrangement.computes(torch.bfloat16, CPU)
+    monkeypatch.setattr(precision, "_weight_gradient", lambda *_: torch.ones(1))
+    assert precision.computes(torch.bfloat16, CPU)
 
 
 def test_without_a_compiler_the_networks_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +127,6 @@ def test_a_gpu_has_the_fused_optimizer_and_a_cpu_has_not(monkeypatch: pytest.Mon
     method = make_method("supervised")
     assert not arrange(method, TrainingConfig(), CPU).fused_optimizer
     assert arrange(method, TrainingConfig(), torch.device("cuda")).fused_optimizer
-    monkeypatch.setattr(arrangement, "computes", lambda *_: True)
+    monkeypatch.setattr(precision, "computes", lambda *_: True)
     made = arrange(method, TrainingConfig(precision="fp16"), torch.device("cuda"))
     assert made.dtype == torch.float16

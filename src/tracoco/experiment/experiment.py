@@ -75,8 +75,12 @@ class Experiment:
 
     @property
     def crops_shape(self) -> tuple[int, ...]:
-        """Of one crop as a network sees it, [1, C, ...]."""
-        return (1, self.plan.channels, *self.crop[-self.plan.dimensions :])
+        """Of a step's crops as a network sees them, [B, C, ...]."""
+        return (
+            sum(self.config.data.batch),
+            self.plan.channels,
+            *self.crop[-self.plan.dimensions :],
+        )
 
     @property
     def unlabelled(self) -> tuple[str, ...]:

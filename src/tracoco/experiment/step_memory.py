@@ -17,8 +17,9 @@ from tracoco.experiment.noise_batch import noise_batch
 from tracoco.methods.method import Method
 from tracoco.networks.activation_memory import PeakMemory
 from tracoco.project.plan import Plan
-from tracoco.training.arrangement import PRECISIONS, checkpoint_levels
+from tracoco.training.arrangement import checkpoint_levels
 from tracoco.training.build import resolved, run_crop, run_method
+from tracoco.training.precision import PRECISIONS
 
 UNCOUNTABLE = (
     *(DataDependentOutputException, DynamicOutputShapeException),
@@ -72,6 +73,7 @@ def _peak(config: Config, plan: Plan, *, checkpointing: bool) -> int:
         batch = memory.make(noise_batch, config, plan, crop)
         for tensor in _tensors(batch):
             memory.count(tensor)
+        # `auto` counts as fp32, which takes more.
         _step(shell, batch, PRECISIONS.get(config.training.precision))
         peak = memory.peak_bytes
     return peak + _bytes(method) + (_trained_bytes(method) if config.optimizer.momentum else 0)

@@ -53,8 +53,14 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
         method = experiment.method(team)
         if start and not (resume and folder.checkpoint("last").exists()):
             start.load(method)
-        shape = experiment.crops_shape
-        arrangement = arrange(method, experiment.config.training, team.device, shape)
+        arrangement = arrange(
+            method,
+            experiment.config.training,
+            team.device,
+            experiment.crops_shape,
+            recorded=folder.recorded_precision() if resume else None,
+            agree=team.all_agree,
+        )
         open_folder(folder, experiment, team, arrangement, resume=resume)
         trainer = Trainer(
             method,

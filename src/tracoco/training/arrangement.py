@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tracoco.config import TrainingConfig
 from tracoco.errors import first_line
@@ -13,8 +13,7 @@ from tracoco.networks.from_monai import FAULTS
 from tracoco.networks.layers import CHANNELS_LAST
 from tracoco.networks.recomputed import Recomputed
 from tracoco.networks.stages import Stages
-
-PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+from tracoco.training.precision import PRECISIONS, Agree, settle_precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,13 @@ class Arrangement:
 
 
 def arrange(
-    method: Method, wanted: TrainingConfig, device: torch.device, crops: Sequence[int] | None = None
+    method: Method,
+    wanted: TrainingConfig,
+    device: torch.device,
+    crops: Sequence[int] | None = None,
+    *,
+    recorded: str | None = None,
+    agree: Agree = bool,
 ) -> Arrangement:
     """Prepare the networks of a method as the settings ask; what fails here is left out and said.
 
@@ -43,22 +48,27 @@ def arrange(
         method: it is on the CPU still, or on the device already.
         wanted: the settings.
         device: where it is going to be trained.
-        crops: shape [B, C, ...] of what its networks will see, to try them on.
+        crops: shape [B, C, ...] of a batch, to try its networks on.
+        recorded: the precision that `auto` was in this run before it was resumed.
+        agree: makes one decision of those of all processes; asked where `auto` is to be decided.
     """
     faults = dict(_faults(method, wanted, device, crops))
+    if "channels_last" in faults:
+        store_weights(method, channels_last=False)
+    precision, told = settle_precision(
+        method, wanted.precision, device, crops, recorded=recorded, agree=agree
+    )
     if wanted.checkpointing:
         for network in method.trained_networks():
             checkpoint_levels(network)
-    if "channels_last" in faults:
-        store_weights(method, channels_last=False)
     return Arrangement(
-        precision="fp32" if "precision" in faults else wanted.precision,
+        precision=precision,
         compile=wanted.compile and "compile" not in faults,
         channels_last=wanted.channels_last and "channels_last" not in faults,
         checkpointing=wanted.checkpointing,
         # On a CPU torch's fused step rounds otherwise, and runs would not be what they were.
         fused_optimizer=device.type == "cuda",
-        notes=tuple(faults.values()),
+        notes=tuple(note for note in (told, *faults.values()) if note),
     )
 
 
@@ -83,40 +93,10 @@ def _faults(
     method: Method, wanted: TrainingConfig, device: torch.device, crops: Sequence[int] | None
 ) -> Iterator[tuple[str, str]]:
     """Settings that do not work here, and what is said of each."""
-    dtype = PRECISIONS.get(wanted.precision)
-    if dtype is not None and not computes(dtype, device):
-        yield (
-            "precision",
-            f"training.precision={wanted.precision} does not work, or not rightly, on {device}: "
-            "fp32 is used",
-        )
     if wanted.compile and (fault := _compiler_fault(device)):
         yield "compile", f"training.compile does not work here and is left out: {fault}"
     if wanted.channels_last and (fault := _format_fault(method, device, crops)):
         yield "channels_last", f"training.channels_last is left out: {fault}"
-
-
-def computes(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether a convolution and its gradient can be computed in this precision, and are right."""
-    layer = nn.Conv3d(16, 32, 3, padding=1).to(device)
-    crops = torch.rand(1, 16, 2, 2, 2, device=device)
-    try:
-        with torch.autocast(device.type, dtype=dtype):
-            result = layer(crops)
-        gradient = _weight_gradient(layer, result)
-    except RuntimeError:
-        return False
-    if result.dtype != dtype:  # where it cannot, torch may go on in fp32
-        return False
-    # On some CPUs with instructions for bf16, torch 2.13 leaves the gradient of such small maps
-    # unwritten: whatever was in memory, often NaN.
-    expected = _weight_gradient(layer, layer(crops))
-    return torch.allclose(gradient, expected, rtol=0.05, atol=0.05)
-
-
-def _weight_gradient(layer: nn.Module, result: Tensor) -> Tensor:
-    (gradient,) = torch.autograd.grad(result.float().sum(), layer.get_parameter("weight"))
-    return gradient
 
 
 def _compiler_fault(device: torch.device) -> str:
@@ -136,7 +116,7 @@ def _format_fault(method: Method, device: torch.device, crops: Sequence[int] | N
     for network in method.trained_networks():
         try:
             with evaluating(network):
-                network(torch.zeros(*crops, device=device))
+                network(torch.zeros(1, *crops[1:], device=device))
         except FAULTS as error:
             return f"{type(network).__name__} cannot compute with it ({first_line(error)})"
     return ""

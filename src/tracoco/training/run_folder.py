@@ -68,6 +68,13 @@ class RunFolder:
         facts: dict[str, Any] = read_json(self.facts_file)
         return facts
 
+    def recorded_precision(self) -> str | None:
+        """What the run was computed in so far; None for a run that has not begun."""
+        precision: str | None = (
+            self.facts().get("computed", {}).get("precision") if self.begun else None
+        )
+        return precision
+
     def renew_facts(self, changed: dict[str, Any]) -> None:
         """Put these in the place of those that the run had so far."""
         known = self.facts()

@@ -72,6 +72,10 @@ class Team:
         dist.all_reduce(shared)
         return [float(value) for value in shared / self.world_size]
 
+    def all_agree(self, agreed: bool) -> bool:  # noqa: FBT001 - the value itself
+        """Whether it is true in every process."""
+        return self.largest([int(not agreed)]) == [0]
+
     def wait(self) -> None:
         """Wait until every process has come here."""
         if self.world_size > 1:
