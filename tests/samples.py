@@ -2,13 +2,14 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
+from tracoco.config import AugmentationConfig, MethodChoice
 from tracoco.data.batches import Batch, Crops
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.network import build_network
@@ -102,6 +103,10 @@ class StandIn(Method):
 
     def trained_networks(self) -> list[nn.Module]:
         return []
+
+
+PLAIN: dict[str, Any] = {"augmentation": AugmentationConfig(strength="off")}
+"""Settings of data for crops that are not augmented."""
 
 
 def make_method(

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from samples import PLAIN
 
 from tracoco.config import DataConfig
 from tracoco.data.batches import Batch, BatchSource, Share
@@ -15,7 +16,7 @@ from tracoco.project.store import Store
 
 def source(project: Project, **settings: int) -> BatchSource:
     splits = project.load_splits()
-    rule = CropRule((16, 12, 8), (0, 1), turns=True, config=DataConfig(**settings))  # type: ignore[arg-type]  # any setting
+    rule = CropRule((16, 12, 8), (0, 1), turns=True, config=DataConfig(**PLAIN | settings))  # type: ignore[arg-type]  # any setting
     return BatchSource(Store(project.store_root), splits.labelled, splits.unlabelled, rule, seed=7)
 
 
@@ -148,7 +149,7 @@ def test_pinning_reaches_every_tensor(project: Project, monkeypatch: pytest.Monk
 
 def test_every_slice_is_drawn_equally_often_if_asked(project: Project) -> None:
     made = source(project)
-    config = DataConfig(slice_sampling="uniform", labelled_batch=2, unlabelled_batch=0)
+    config = DataConfig(**PLAIN, slice_sampling="uniform", labelled_batch=2, unlabelled_batch=0)
     by_slice = replace(made, rule=replace(made.rule, size=(1, 12, 8), plane=(1, 2), config=config))
     slices = {id_: made.store.case(id_).shape[0] for id_ in made.labelled}
     steps = sum(slices.values()) // 2

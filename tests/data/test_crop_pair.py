@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import PLAIN
 
 from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance, Orientation, brighten
@@ -164,7 +165,7 @@ def test_a_slice_is_blurred_in_its_plane_alone() -> None:
 
 
 def rule(size: Index, **settings: object) -> CropRule:
-    return CropRule(size, (0, 1), turns=True, config=DataConfig(**settings))  # type: ignore[arg-type]  # any setting
+    return CropRule(size, (0, 1), turns=True, config=DataConfig(**PLAIN | settings))  # type: ignore[arg-type]  # any setting
 
 
 def stored(project: Project, index: int = 0) -> StoredCase:
@@ -381,7 +382,7 @@ def test_crops_that_reach_beyond_a_scan_are_marked_and_agree_where_they_meet(
 ) -> None:
     case = stored(project)
     size = case.shape
-    roomy = replace(rule(size), turns=False, config=DataConfig(room=0.5, brightness=0.0))
+    roomy = replace(rule(size), turns=False, config=DataConfig(**PLAIN, room=0.5, brightness=0.0))
     shifts = set()
     for seed in range(20):
         pair = draw_crop_pair(case, roomy, np.random.default_rng(seed), labelled=True)
@@ -402,7 +403,7 @@ def test_a_crop_that_is_tied_to_a_slice_finds_the_foreground_of_that_slice(
     project: Project,
 ) -> None:
     case, flat = stored(project), replace(rule((1, 6, 6)), plane=(1, 2))
-    always = replace(flat, config=DataConfig(foreground=1.0))
+    always = replace(flat, config=DataConfig(**PLAIN, foreground=1.0))
     held = {int(voxel[0]) for voxel in case.foreground()}
     empty = next(index for index in range(case.shape[0]) if index not in held)
     for index in (min(held), max(held), empty):

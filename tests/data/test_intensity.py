@@ -56,7 +56,7 @@ def test_a_coarser_image_by_hand() -> None:
 
 
 def alone(**amounts: Any) -> AugmentationConfig:
-    return AugmentationConfig(**amounts)
+    return AugmentationConfig(**{"strength": "off"} | amounts)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_each_change_is_drawn_by_its_own_chance_and_leaves_the_outside_dark(
     change_intensities(again, inside, np.random.default_rng(1), amounts, AXES)
     assert np.array_equal(again, changed)
     untouched = before.copy()
-    change_intensities(untouched, inside, np.random.default_rng(1), AugmentationConfig(), AXES)
+    change_intensities(untouched, inside, np.random.default_rng(1), alone(), AXES)
     assert np.array_equal(untouched, before)
 
 

@@ -119,7 +119,10 @@ def test_thick_slices_and_single_ones_stay_in_their_plane() -> None:
 
 def test_what_has_no_chance_is_not_drawn() -> None:
     box = Box((0, 0, 0), (8, 8, 8))
-    assert draw_warp(np.random.default_rng(0), AugmentationConfig(), box, (1, 1, 1)) is None
+    assert (
+        draw_warp(np.random.default_rng(0), AugmentationConfig(strength="off"), box, (1, 1, 1))
+        is None
+    )
     half = changed(rotation_chance=0.5, scaling_chance=0.0, elastic_chance=0.0)
     drawn = [draw_warp(np.random.default_rng(s), half, box, (1, 1, 1)) for s in range(200)]
     assert 70 < sum(warp is not None for warp in drawn) < 130
@@ -209,8 +212,13 @@ def test_without_pairs_the_second_crop_is_not_read(project: Project) -> None:
     assert pair.label is None
 
 
+NO_CHANCES = AugmentationConfig(
+    **{name: 0.0 for name in AugmentationConfig.model_fields if name.endswith("_chance")}  # type: ignore[arg-type]
+)
+
+
 def test_off_draws_the_batches_that_there_were(project: Project) -> None:
-    plain = replace(rule((14, 12, 10)), config=DataConfig())
+    plain = replace(rule((14, 12, 10)), config=DataConfig(augmentation=NO_CHANCES))
     off = replace(plain, config=DataConfig(augmentation=AugmentationConfig(strength="off")))
     a, b = (
         draw_crop_pair(stored(project), each, np.random.default_rng(4), labelled=True)
@@ -226,7 +234,7 @@ def test_one_amount_can_be_changed_alone_and_off_may_be_yamls_false() -> None:
     assert changed_one == full.model_copy(update={"rotation": 5.0})
     assert changed_one.active
     assert not AugmentationConfig.model_validate({"strength": False}).active
-    assert AugmentationConfig(rotation=5.0, rotation_chance=0.1).active
+    assert AugmentationConfig(strength="off", rotation=5.0, rotation_chance=0.1).active
     # What a run has recorded stays, whatever a strength stands for later.
     assert AugmentationConfig.model_validate(full.model_dump()) == full
     with pytest.raises(ValueError, match="'off', 'light' or 'full'"):
