@@ -14,10 +14,11 @@ settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_bf16_by_itself() -> Iterator[None]:
-    """Have `training.precision=auto` mean fp32, whatever the machine; results must not vary."""
+def _the_same_on_every_machine() -> Iterator[None]:
+    """Have `training.precision=auto` mean fp32, and plans be for a CPU: results must not vary."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tracoco.training.precision.cpu_has_bf16", lambda: False)
+        patch.setattr("tracoco.project.machine.gpu_gb", lambda: None)
         yield
 
 

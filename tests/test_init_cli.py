@@ -93,6 +93,8 @@ def test_the_layout_of_an_update_is_that_of_the_project(data: Path, tmp_path: Pa
         (("-o", "p", "--recipe", "la", "--layout", "csv"), "--recipe knows files and split"),
         (("-o", "p", "--partial"), "are for recipes; add --recipe"),
         (("-o", "p", "--update", "--test", 1), "leave out --test, or edit"),
+        (("-o", "p", "--update", "--for", "gpu"), "leave out --for, or edit"),
+        (("-o", "p", "--for", "gpu"), "has no GPU to ask for its memory"),
         (("-o", "p", "--update"), "is not a project folder"),
     ],
 )
@@ -135,3 +137,10 @@ def write_nrrd(path: Path, array: np.ndarray) -> None:
         "space origin: (0,0,0)\n\n"
     )
     path.write_bytes(header.encode() + array.tobytes(order="F"))
+
+
+def test_a_project_is_planned_for_the_machine_that_is_named(data: Path, tmp_path: Path) -> None:
+    out = run(data, "-o", tmp_path / "p", "--for", "gpu", "--memory-gb", 24)
+    assert "48 filters, 15000 steps; edit" in out
+    plan = Project(tmp_path / "p").load_plan()
+    assert (plan.filters, plan.precision) == (48, "bf16")

@@ -147,3 +147,29 @@ def test_the_table_is_shown_though_the_network_cannot_take_the_crop(
     row = json.loads(out)["reasons"][-1]
     assert (code, row["name"], row["value"]) == (0, "memory of a step", "none")
     assert "15" in row["why"]
+
+
+def test_the_table_shows_what_more_memory_changes(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain", "--json")
+    rows = json.loads(out)["growth"]
+    assert (code, [row["memory_gb"] for row in rows]) == (0, [8, 24, 80])
+    keys = ["memory_gb", "crop", "filters", "batch", "levels", "precision", "step_gb"]
+    assert list(rows[0]) == keys
+    # Scans are small: all of it fits into the smallest GPU.
+    assert all(row["crop"] == [16, 16, 20] and row["filters"] == 48 for row in rows)
+    assert all(row["batch"] == [8, 8] and 0 < row["step_gb"] < 1 for row in rows)
+
+
+def test_a_plan_is_made_for_the_machine_that_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("plan", project.root, "--redo", "--for", "gpu")
+    code, _, err = run(capsys, monkeypatch, *words)
+    assert (code, "add e.g. --memory-gb 24" in err) == (2, True)
+    code, out, _ = run(capsys, monkeypatch, *words, "--memory-gb", 8)
+    assert (code, "filters: 16 -> 48" in out, "steps: 2000 -> 15000" in out) == (0, True, True)
+    assert project.load_plan().precision == "bf16"
+    code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo", "--for", "cpu")
+    assert (code, "filters: 48 -> 16" in out) == (0, True)

@@ -232,3 +232,16 @@ def step_once(config: Config) -> None:
     after = method.inference_network().parameters()
     assert loss.isfinite()
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("memory_gb", [8, 24, 80])
+def test_a_preset_for_a_gpu_leaves_the_sizes_to_the_plan(memory_gb: int) -> None:
+    case = CaseFacts("a", (340, 340, 220), (1.0, 1.0, 1.0), 1)
+    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    plan = make_plan(facts, memory_gb=memory_gb, device="gpu")
+    config = resolved(load_config(f"gpu-{memory_gb}gb"), plan)
+    assert (config.data.crop, config.data.batch) == (plan.crop, plan.batch)
+    assert config.network.filters == plan.filters
+    # What the plan says too is the same, whichever is asked.
+    assert (config.training.steps, config.training.precision) == (plan.steps, plan.precision)
+    assert config.network.normalisation == "batch"

@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
 from tracoco.benchmark.runner import Runner, steps_done
 from tracoco.errors import UserError
-from tracoco.experiment.length import with_recorded_steps
 from tracoco.files import read_json, write_json
 from tracoco.project.folder import Project
-from tracoco.training.run_folder import RunFolder
 
 RunKey = tuple[str, int | None, int]
 """Row, number of labels or None for all, and seed."""
@@ -85,6 +83,5 @@ def trained_runs(grid: Path, project: Path) -> Iterator[tuple[GridRun, Path]]:
     runner = Runner(Project(project), dataset, project / "benchmark")
     for run in grid_runs(asked):
         folder = runner.folder(run.spec, run.seed)
-        config = with_recorded_steps(run.spec.config(run.seed), RunFolder(folder))
-        if steps_done(folder) == config.training.steps:
+        if steps_done(folder) == runner.steps(run.spec, run.seed):
             yield run, folder

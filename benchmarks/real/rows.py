@@ -130,9 +130,9 @@ def _result(run: GridRun, results: Results) -> RunResult | None:
     if kept is None:
         return None
     result, config = kept[1], run.spec.config(run.seed)
-    # Where the length is a time, the run itself has measured its steps.
-    steps = result.steps if config.training.minutes else config.training.steps
-    asked = (run.dataset, run.seed, config.method.name, steps)
+    # Where the length is a time, the run itself has measured its steps; else the plan may say them.
+    steps = None if config.training.minutes else config.training.steps
+    asked = (run.dataset, run.seed, config.method.name, steps or result.steps)
     found = (result.dataset, result.seed, result.method, result.steps)
     if asked != found or config.data.labelled not in {None, result.labelled}:
         raise UserError(f"{results.path(run)} is not of the grid as it is now; run it again")

@@ -57,7 +57,7 @@ def _network_text(row: Row) -> str:
     """What the runs of a data set share, as far as the settings say it and not the plan."""
     spec = row.runs[0].spec
     config = spec.config(0)
-    words = [f"Network `{config.network.name}` with {config.network.filters} filters"]
+    words = [f"Network `{config.network.name}` with {config.network.width} filters"]
     if config.data.crop:
         words.append(f"crops of {' x '.join(map(str, config.data.crop))} voxels")
     words += [f"preset `{spec.preset}`"] if spec.preset else []

@@ -20,6 +20,11 @@ from tracoco.errors import UserError, did_you_mean
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
 paper's 3D experiments, and the fewest that CutMix can pair."""
+FILTERS = 16
+"""Channels of a network's finest level where neither plan nor settings say otherwise."""
+STEPS = 2000
+"""Of a training where neither plan nor settings say otherwise."""
+Precision = Literal["fp32", "bf16", "fp16"]
 OverlapRule = Literal["random", "half", "quarter", "full", "low"]
 SAME_RESULT: dict[str, set[str]] = {
     "data": {"workers"},
@@ -205,8 +210,9 @@ class NetworkConfig(Settings):
     """Which network, and how wide."""
 
     name: str = "light-unet"
-    filters: PositiveInt = 16
-    """Channels of the finest level; each level below doubles them."""
+    filters: PositiveInt | None = None
+    """Channels of the finest level; each level below doubles them. If not given: for `light-unet`
+    the plan's, else 16."""
     strides: tuple[tuple[int, ...], ...] | None = None
     """For `light-unet`, one entry a level below the finest: voxels along each axis that become
     one. The plan's if not given."""
@@ -220,6 +226,11 @@ class NetworkConfig(Settings):
     kernels of one voxel, which take less time and are less exact."""
     options: dict[str, Any] = {}
     """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
+
+    @property
+    def width(self) -> int:
+        """Channels of the finest level. Those of the plan are filled in before."""
+        return self.filters or FILTERS
 
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -263,7 +274,8 @@ class OptimizerConfig(Settings):
 class TrainingConfig(Settings):
     """Length of a run, and how often it saves and validates. All but `minutes` counts in steps."""
 
-    steps: PositiveInt = 2000
+    steps: PositiveInt | None = None
+    """The plan's if not given, or 2000."""
     minutes: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Time that the steps of a run may take on this machine, validation and saving included; the
     number of steps is measured at the start and recorded in `steps`."""
@@ -279,8 +291,8 @@ class TrainingConfig(Settings):
     ema_decay: float = Field(default=0.99, ge=0, lt=1)
     """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
     about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """auto: bf16 where the device has instructions for it and a trial shows that it is faster, else
+    precision: Literal["auto"] | Precision = "auto"
+    """auto: that of the plan if it has one, else bf16 where the device has instructions for it and a trial shows that it is faster, else
     fp32. On CPUs, convolutions whose gradients torch computes wrongly in bf16 stay in fp32. What
     was taken stands in the run's facts, and a resumed run takes the same."""
     compile: bool = False
@@ -290,6 +302,11 @@ class TrainingConfig(Settings):
     checkpointing: bool = False
     """Keep of each pass the maps between its levels alone and compute the others again: less
     memory, more time, the same result."""
+
+    @property
+    def length(self) -> int:
+        """Steps in all. Those of the plan are filled in before."""
+        return self.steps or STEPS
 
 
 class InferenceConfig(Settings):
@@ -354,6 +371,9 @@ def recorded_settings(config: Config) -> dict[str, Any]:
     """
     unused = {} if config.network.name == "light-unet" else {"network": set(ADDED_LATER["network"])}
     settings = config.model_dump(mode="json", exclude=SAME_RESULT | unused)
+    # Older versions had numbers where there may be none now.
+    settings["network"]["filters"] = config.network.width
+    settings["training"]["steps"] = config.training.length
     for group, neutral in ADDED_LATER.items():
         kept = settings[group].items()
         settings[group] = {

@@ -17,6 +17,9 @@ from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
 from tracoco.experiment import train
 from tracoco.project.digest import digest
+from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.look import CaseFacts
+from tracoco.project.make_plan import make_plan
 from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
 from tracoco.training.trainer import FitResult
@@ -203,3 +206,18 @@ def test_a_mistake_is_told_before_anything_is_trained(tested: Runner) -> None:
     ):
         with pytest.raises(UserError, match=message):
             tested.check(RunSpec(None, (*SMALL.changes, change)))
+
+
+def test_what_a_run_leaves_to_the_plan_is_told_apart_from_what_it_says(tmp_path: Path) -> None:
+    plain, narrow = RunSpec(None), RunSpec(None, ("network.filters=16", "training.steps=2000"))
+    plan = make_plan(
+        Fingerprint((CaseFacts("a", (9, 9, 9), (1, 1, 1), 1),), (LabelFacts(1, 1, 1),)),
+        memory_gb=8,
+        device="gpu",
+    )
+    assert plain.config(0, plan).training.steps == 15_000
+    assert plain.folder(tmp_path, 0, "", plan) != narrow.folder(tmp_path, 0, "", plan)
+    # With a plan of before both are what they were: runs are found again.
+    old = plan.model_copy(update={"filters": None, "steps": None, "precision": None})
+    assert plain.folder(tmp_path, 0, "", old) == narrow.folder(tmp_path, 0, "", old)
+    assert plain.folder(tmp_path, 0) == plain.folder(tmp_path, 0, "", old)

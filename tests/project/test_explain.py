@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from tracoco.project.explain import Explanation, explain_plan
+from tracoco.project.explain import Explanation, explain_plan, plans_by_memory
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.look import CaseFacts
@@ -75,9 +75,9 @@ def test_the_depth_of_the_network_and_the_batch_have_their_reasons() -> None:
     batch = named(explanation, "batch")
     assert batch.value == "2 labelled, 2 unlabelled"
     assert batch.why == "about 262144 voxels of each kind, in 2 to 4 crops"
-    assert batch.numbers == "20 passes of a step: 2.7 GB"
+    assert batch.numbers == "20 passes of a step: 2.8 GB"
     small = make_plan(FINGERPRINT, overrides={"crop": (32, 32, 32)}, memory_gb=0.6)
-    # 16.7 MB a pass: 4 + 4 crops are 40 passes and 0.67 GB, 3 + 3 are 30 and 0.50 GB.
+    # 17.3 MB a pass: 4 + 4 crops are 40 passes and 0.69 GB, 3 + 3 are 30 and 0.52 GB.
     assert small.batch == (3, 3)
     assert "fewer for at most 0.6 GB" in named(explain_plan(small, FINGERPRINT, 0.6), "batch").why
 
@@ -166,5 +166,45 @@ def test_too_little_memory_is_told() -> None:
     (warning,) = explain_plan(
         PLAN, Fingerprint(FINGERPRINT.cases[:2], FINGERPRINT.labels), 1
     ).warnings
-    # 64^3 x 16 filters x 6 maps x 1.33 x 20 passes x 4 bytes.
-    assert "takes about 2.7 GB, more than 1 GB" in warning
+    # 64^3 x (16 filters x 7.66 maps + 5 x 2 classes) x 20 passes x 4 bytes, and 0.06 of weights.
+    assert "takes about 2.8 GB, more than 1 GB" in warning
+
+
+def test_width_steps_and_precision_say_what_they_are_for() -> None:
+    on_cpu = explain_plan(PLAN, FINGERPRINT, 99)
+    assert named(on_cpu, "filters").why == "as on every CPU, for time"
+    assert named(on_cpu, "filters").numbers == "channels of the levels: 16, 32, 64, 128, 256"
+    assert named(on_cpu, "precision").value == "fp32"
+    assert named(on_cpu, "steps").numbers == "8000 pairs of crops in all"
+    plan = make_plan(FINGERPRINT, memory_gb=24, device="gpu")
+    on_gpu = explain_plan(plan, FINGERPRINT, 24, "gpu")
+    filters = named(on_gpu, "filters")
+    assert (filters.value, filters.why) == (
+        *("48", "the widest of 16, 24, 32, 48 whose step fits in 20.4 GB"),
+    )
+    assert filters.numbers == "channels of the levels: 48, 96, 192, 320, 320"
+    assert (named(on_gpu, "steps").value, named(on_gpu, "precision").value) == ("15000", "bf16")
+    by_hand = "set by hand or by a recipe; from the data it would be"
+    here = explain_plan(plan, FINGERPRINT, 99)
+    assert named(here, "filters").why == f"{by_hand} 16"
+    assert named(here, "steps").why == f"{by_hand} 2000"
+
+
+def test_a_plan_of_before_says_what_it_does_not_state() -> None:
+    old = PLAN.model_copy(update={"filters": None, "steps": None, "precision": None})
+    explanation = explain_plan(old, FINGERPRINT, 99)
+    assert named(explanation, "filters").why == "not stated: 16; else 16"
+    assert (named(explanation, "steps").value, named(explanation, "precision").value) == (
+        *("2000", "fp32"),
+    )
+
+
+def test_plans_for_other_gpus_keep_what_a_person_chose_for_the_scans() -> None:
+    large = Fingerprint((ct("a", (340, 340, 340), 1.0),), FINGERPRINT.labels)
+    plan = make_plan(large, overrides={"spacing_mm": (2, 2, 2)}, memory_gb=4, device="cpu")
+    found = plans_by_memory(plan, large)
+    assert list(found) == [8, 24, 80]
+    assert {each.spacing_mm for each in found.values()} == {(2, 2, 2)}
+    # 170 voxels of 2 mm, of which 112 are two thirds: the width grows alone.
+    assert [each.crop for each in found.values()] == [(96, 96, 96), (112,) * 3, (112,) * 3]
+    assert [each.filters for each in found.values()] == [16, 32, 48]

@@ -1,17 +1,21 @@
+from typing import Literal
+
 import pytest
 import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.config import NetworkConfig
+from tracoco.config import FILTERS, NetworkConfig, Precision
+from tracoco.experiment.step_memory import step_bytes
 from tracoco.networks import NETWORKS
 from tracoco.networks.network import build_network
-from tracoco.project.memory_budget import (
-    KEPT_MAPS,
-    machine_gb,
-    passes,
-    training_gb,
-)
+from tracoco.presets import load_config
+from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.look import CaseFacts
+from tracoco.project.machine import TYPICAL_GPUS, Device, Machine
+from tracoco.project.make_plan import make_plan
+from tracoco.project.memory_budget import KEPT_MAPS, Step, passes, plan_gb, training_gb
+from tracoco.project.plan import Plan
 
 
 def kept_bytes(network: torch.nn.Module, crops: Tensor) -> int:
@@ -43,29 +47,59 @@ def test_the_formula_is_within_a_factor_of_two_of_what_is_kept(
     name: str, size: tuple[int, ...]
 ) -> None:
     dimensions = len(size)
-    filters = NetworkConfig().filters
-    network = build_network(name, channels=1, classes=2, dimensions=dimensions, filters=filters)
+    network = build_network(name, channels=1, classes=2, dimensions=dimensions, filters=FILTERS)
     kept = kept_bytes(network.train(), torch.rand(1, 1, *size)) * passes() / 1e9
     strides = NETWORKS[name].own_strides(dimensions)
-    assert kept / 2 < training_gb(size, strides, network=name) < 2 * kept
+    assert kept / 2 < training_gb(Step(size, strides), name) < 2 * kept
+
+
+Scan = tuple[tuple[int, int, int], tuple[float, float, float]]
+TRUNK: Scan = ((340, 340, 220), (1, 1, 1))
+THICK: Scan = ((340, 340, 20), (1, 1, 5))
+
+
+def planned(
+    device: Device, memory_gb: float, dimensions: Literal[2, 3], scan: Scan = TRUNK
+) -> Plan:
+    labels = (LabelFacts(1, 1, 1), LabelFacts(2, 1, 1))
+    facts = Fingerprint((CaseFacts("a", *scan, 1),), labels)
+    return make_plan(facts, dimensions, memory_gb=memory_gb, device=device)
+
+
+MACHINES: list[tuple[Device, float]] = [("cpu", 4.0), *(("gpu", gb) for gb in TYPICAL_GPUS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalisation", ["instance", "batch"])
+@pytest.mark.parametrize(("device", "memory_gb"), MACHINES)
+@pytest.mark.parametrize(("dimensions", "scan"), [(3, TRUNK), (3, THICK), (2, TRUNK)])
+def test_every_plan_is_within_a_fifth_of_its_count_and_fits(
+    dimensions: Literal[2, 3], scan: Scan, device: Device, memory_gb: float, normalisation: str
+) -> None:
+    plan = planned(device, memory_gb, dimensions, scan)
+    config = load_config(None, [f"network.normalisation={normalisation}"])
+    counted = step_bytes(config, plan)
+    assert counted is not None
+    assert plan_gb(plan) == pytest.approx(counted / 1e9, rel=0.2)
+    assert counted / 1e9 <= memory_gb
 
 
 @pytest.mark.parametrize(
-    ("size", "strides"),
-    [
-        ((64, 64, 12), ((2, 2, 1), (2, 2, 1), (2, 2, 2), (2, 2, 2))),
-        ((96, 96), ((2, 2),)),
-        ((32, 32, 32), ((2, 2, 2),)),
-    ],
+    ("crop", "filters", "precision"),
+    [((32, 32, 32), 16, "fp32"), ((32, 32, 32), 32, "bf16"), ((64, 64), 16, "bf16")],
 )
-def test_the_formula_holds_for_other_levels(
-    size: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
+def test_the_formula_is_within_a_fifth_of_the_count(
+    crop: tuple[int, ...], filters: int, precision: Precision
 ) -> None:
-    network = build_network(
-        "light-unet", channels=1, classes=2, dimensions=len(size), filters=16, strides=strides
-    )
-    kept = kept_bytes(network.train(), torch.rand(1, 1, *size)) * passes() / 1e9
-    assert kept / 2 < training_gb(size, strides) < 2 * kept
+    dimensions: Literal[2, 3] = 3 if len(crop) == 3 else 2
+    sizes = {"crop": crop if dimensions == 3 else (1, *crop), "filters": filters}
+    sizes |= {"batch": (2, 2), "precision": precision}
+    case = CaseFacts("a", (48, 48, 48), (1, 1, 1), 1)
+    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    plan = make_plan(facts, dimensions, overrides=sizes, memory_gb=4, device="cpu")
+    counted = step_bytes(load_config(None, ["network.normalisation=batch"]), plan)
+    assert counted is not None
+    assert plan_gb(plan) == pytest.approx(counted / 1e9, rel=0.2)
 
 
 @pytest.mark.parametrize(("batch", "expected"), [((2, 2), 20), ((1, 3), 22)])
@@ -84,18 +118,37 @@ def test_a_step_of_tracoco_makes_as_many_passes(batch: tuple[int, int], expected
 
 
 def test_memory_goes_with_the_voxels_of_each_level_and_the_batch() -> None:
-    # 64^3 voxels x 16 filters x 6 maps x (1 + 1/4 + 1/16 + 1/64) x 20 passes x 4 bytes.
-    three = 64**3 * 16 * 6 * 1.328125 * 20 * 4 / 1e9
-    assert training_gb((64, 64, 64)) == pytest.approx(three)
-    assert training_gb((64, 64, 64), ((2, 2, 2),) * 3) == pytest.approx(three)
-    # One level: 1 + 2/8. An axis that is not halved leaves more: 1 + 2/4 + 4/32.
-    assert training_gb((64, 64, 64), ((2, 2, 2),)) == pytest.approx(three * 1.25 / 1.328125)
-    thick = training_gb((64, 64, 64), ((2, 2, 1), (2, 2, 2)))
-    assert thick == pytest.approx(three * 1.625 / 1.328125)
+    # A pass has 5 maps of 16 channels, 8 on coarser levels, and 5 of each of the 2 classes.
+    # Weights: 2 networks x 3 x 4 bytes x 27 x (32^2 + 64^2 + 128^2).
+    weights = 24 * 27 * 21504
+    voxels = 64**3 * 20 * 4
+    three = voxels * (16 * (5 + 8 * (1 / 4 + 1 / 16 + 1 / 64)) + 10) + weights
+    cube = (64, 64, 64)
+    assert training_gb(Step(cube)) == pytest.approx(three / 1e9)
+    assert training_gb(Step(cube, ((2, 2, 2),) * 3)) == pytest.approx(three / 1e9)
+    # One level: 2/8 at half the voxels an axis. An axis that is not halved leaves more.
+    one = voxels * (16 * (5 + 8 / 4) + 10) + 24 * 27 * 1024
+    assert training_gb(Step(cube, ((2, 2, 2),))) == pytest.approx(one / 1e9)
+    thick = voxels * (16 * (5 + 8 * (2 / 4 + 4 / 32)) + 10) + 24 * 27 * (1024 + 4096)
+    assert training_gb(Step(cube, ((2, 2, 1), (2, 2, 2)))) == pytest.approx(thick / 1e9)
     # 2 x (2 x (4 + 4) + 4) = 40 passes.
-    assert training_gb((64, 64, 64), batch=(4, 4)) == pytest.approx(2 * three)
-    # In 2D a level has half the maps of the one above: 1 + 1/2 + 1/4 + 1/8.
-    assert training_gb((64, 64)) == pytest.approx(64**2 * 16 * 6 * 1.875 * 20 * 4 / 1e9)
+    twice = 2 * three - weights
+    assert training_gb(Step(cube, batch=(4, 4))) == pytest.approx(twice / 1e9)
+    # In bf16 a network's maps take half, those of the losses as much as before.
+    half = voxels * (8 * (5 + 8 * (1 / 4 + 1 / 16 + 1 / 64)) + 10) + weights
+    assert training_gb(Step(cube, precision="bf16")) == pytest.approx(half / 1e9)
+    more = three + voxels * 3 * 5
+    assert training_gb(Step(cube, classes=5)) == pytest.approx(more / 1e9)
+
+
+def test_a_plan_of_before_takes_what_it_took() -> None:
+    plan = planned("cpu", 4, 3)
+    old = plan.model_copy(update={"filters": None, "precision": None})
+    assert plan_gb(old) == plan_gb(plan)
+    # The plan's width is light-unet's alone.
+    wide = plan.model_copy(update={"filters": 48})
+    assert plan_gb(wide) > plan_gb(plan)
+    assert plan_gb(wide, "vnet") == plan_gb(plan, "vnet")
 
 
 def test_every_network_of_the_table_exists() -> None:
@@ -103,5 +156,6 @@ def test_every_network_of_the_table_exists() -> None:
     assert NetworkConfig().name in KEPT_MAPS
 
 
-def test_the_machine_has_some_memory() -> None:
-    assert 0.1 < machine_gb() < 10_000
+def test_a_gpu_is_not_filled_to_the_brim() -> None:
+    assert Machine("gpu", 80).budget_gb == 68
+    assert Machine("cpu", 6).budget_gb == 6

@@ -82,21 +82,25 @@ def test_little_memory_makes_the_batch_smaller_and_then_the_crop() -> None:
         plan = make_plan(FINGERPRINT, dimensions=2, memory_gb=memory_gb)
         return plan.seen, plan.batch
 
-    # 64 x 80 voxels x 16 x 6 x 1.9375 x 4 bytes are 3.81 MB a pass, and n + n crops 10 n passes.
-    assert sizes(0.16) == ((64, 80), (4, 4))
-    assert sizes(0.15) == ((64, 80), (3, 3))
-    assert sizes(0.08) == ((64, 80), (2, 2))
-    assert sizes(0.07) == ((64, 64), (2, 2))
+    # 64 x 80 voxels x (16 x (5 + 8 x 0.9375) + 5 x 3 classes) x 4 bytes are 4.40 MB a pass, n + n
+    # crops 10 n passes, and the weights 18.8 MB.
+    assert sizes(0.2) == ((64, 80), (4, 4))
+    assert sizes(0.16) == ((64, 80), (3, 3))
+    assert sizes(0.11) == ((64, 80), (2, 2))
+    assert sizes(0.1) == ((64, 64), (2, 2))
 
 
 def test_a_plan_from_before_there_were_levels_is_read(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     write_plan(path, make_plan(FINGERPRINT))
     blocks = path.read_text().split("\n\n")
-    old = [block for block in blocks if "\nstrides:" not in block and "\nbatch:" not in block]
-    assert len(old) == len(blocks) - 2
+    names = ("strides", "batch", "filters", "steps", "precision")
+    old = [block for block in blocks if not any(f"\n{name}:" in block for name in names)]
+    assert len(old) == len(blocks) - 5
     path.write_text("\n\n".join(old))
-    assert (read_plan(path).strides, read_plan(path).batch) == ((), (2, 2))
+    plan = read_plan(path)
+    assert (plan.strides, plan.batch) == ((), (2, 2))
+    assert (plan.filters, plan.steps, plan.precision) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +137,9 @@ def test_values_that_a_plan_cannot_have_are_refused_by_name() -> None:
 def test_little_memory_makes_the_crop_smaller_and_never_too_small() -> None:
     roomy, tight, none = (make_plan(FINGERPRINT, memory_gb=gb).crop for gb in (99, 0.5, 0.001))
     assert roomy == (64, 80, 16)
-    # Two levels leave the slices alone: 1 + 2/4 + 4/16 + 8/128 (+ 16/1024) times 153,600 bytes a
-    # voxel, so that 0.5 GB are 35,600 voxels. The longest axis is cut first, the thin one is kept.
+    # Two levels leave the slices alone: 20 passes x (16 x (5 + 8 x (2/4 + 4/16 + 8/128)) + 5 x 3)
+    # x 4 bytes a voxel and 14 MB of weights, so that 0.5 GB are 30,500 voxels. The longest axis is
+    # cut first, the thin one is kept.
     assert tight == (32, 48, 16)
     assert none == (32, 32, 16)
 
@@ -252,6 +257,7 @@ def test_slices_are_never_resampled_across(plan: Plan) -> None:
 def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
     assert plan.hash() == changed(plan, crop=(8, 8, 8), class_names=("a", "b", "c")).hash()
     assert plan.hash() == changed(plan, strides=((2, 2, 2),), batch=(1, 7)).hash()
+    assert plan.hash() == changed(plan, filters=32, steps=7, precision="bf16").hash()
     for values in (
         {"spacing_mm": (1, 2, 4)},
         {"spacing_mm": (1, 2, None)},
@@ -275,7 +281,7 @@ def test_a_plan_from_before_scans_were_cropped_stays_what_it_was(
     assert read_plan(path).crop_to_content
     path.write_text(path.read_text().replace("crop_to_content: true\n", ""))
     assert not read_plan(path).crop_to_content
-    later = {"crop_to_content", "rescale", "resize_slices"}
+    later = {"crop_to_content", "rescale", "resize_slices", "filters", "steps", "precision"}
     later |= {"normalisation", "statistics_over", "window_mean_sd"}
     known = plan.model_dump(
         mode="json", exclude={"crop", "strides", "batch", "class_names", *later}

@@ -10,7 +10,7 @@ from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.training import build
-from tracoco.training.build import resolved, run_crop, run_method, run_strides
+from tracoco.training.build import planned, resolved, run_crop, run_method, run_strides
 
 
 def flat(plan: Plan) -> Plan:
@@ -158,3 +158,20 @@ def test_methods_know_the_limits_that_the_plan_gives(project: Project) -> None:
     assert run_method(config, plan).limits == (-5, 5)
     plan = plan.model_copy(update={"normalisation": "range"})
     assert run_method(config, plan).limits == (0, 1)
+
+
+def test_width_steps_and_precision_are_the_plans_unless_given(project: Project) -> None:
+    sizes = {"filters": 32, "steps": 9, "precision": "bf16"}
+    plan = project.load_plan().model_copy(update=sizes)
+    own = resolved(load_config(None), plan)
+    assert (own.network.filters, own.training.steps, own.training.precision) == (32, 9, "bf16")
+    told = ["network.filters=4", "training.steps=7", "training.precision=fp32"]
+    given = resolved(load_config(None, told), plan)
+    assert (given.network.filters, given.training.steps) == (4, 7)
+    assert given.training.precision == "fp32"
+    # The plan's width is that of light-unet, in whose memory it was chosen.
+    assert planned(load_config(None, ["network.name=vnet"]), plan).network.filters == 16
+    old = plan.model_copy(update=dict.fromkeys(sizes))
+    before = planned(load_config(None), old)
+    assert (before.network.filters, before.training.steps) == (16, 2000)
+    assert before.training.precision == "fp32"

@@ -39,7 +39,7 @@ def run_result(
         labelled=len(splits.labelled),
         unlabelled=len(splits.unlabelled) if config.data.batch[1] else 0,
         seed=config.seed,
-        steps=config.training.steps,
+        steps=config.training.length,
         checkpoint=checkpoint,
         **{key: summary[key] for key in ("cases", "dice", "jaccard", "asd", "hd95", "missed")},
         units=protocol.units,

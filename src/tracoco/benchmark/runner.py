@@ -9,6 +9,7 @@ from tracoco.benchmark.figures import run_result
 from tracoco.benchmark.peak_memory import peak_noted
 from tracoco.benchmark.result import RunResult, read_result, write_result
 from tracoco.benchmark.run_spec import RunSpec
+from tracoco.config import Config
 from tracoco.errors import Stopped
 from tracoco.evaluation.folders import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
@@ -59,7 +60,16 @@ class Runner:
         plan = self.project.load_plan()
         values = plan.model_dump(mode="json", exclude={"class_names", *plan.as_always})
         data = digest([splits, values, Store(self.project.store_root).hash()])
-        return spec.folder(self.root, seed, data)
+        return spec.folder(self.root, seed, data, plan)
+
+    def config(self, spec: RunSpec, seed: int) -> Config:
+        """The settings of a run, with the plan's width, steps and precision where it has none."""
+        return spec.config(seed, self.project.load_plan())
+
+    def steps(self, spec: RunSpec, seed: int) -> int:
+        """How many a run takes: by its settings or the plan, or as measured if it is timed."""
+        folder = RunFolder(self.folder(spec, seed))
+        return with_recorded_steps(self.config(spec, seed), folder).training.length
 
     def check(self, spec: RunSpec) -> None:
         """Build what the run is made of, so that a mistake is told before hours of training."""
@@ -70,7 +80,7 @@ class Runner:
     def trained(self, spec: RunSpec, seed: int) -> Path:
         """The run's folder, with all of its steps taken: now, earlier, or the rest of them now."""
         config, folder = spec.config(seed), self.folder(spec, seed)
-        if steps_done(folder) < with_recorded_steps(config, RunFolder(folder)).training.steps:
+        if steps_done(folder) < self.steps(spec, seed):
             with peak_noted(folder, choose_device(self.device)):
                 stopped = train(
                     self.project,

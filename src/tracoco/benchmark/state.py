@@ -81,7 +81,7 @@ class Watch:
             Watched(
                 run,
                 runners[run.dataset].folder(run.spec, run.seed),
-                run.spec.config(run.seed),
+                runners[run.dataset].config(run.spec, run.seed),
             )
             for run in runs
         ]
@@ -102,7 +102,7 @@ class Watch:
             self._found[run] = result
             return RunState(run, result.steps, result.steps, result=result)
         record = _last_record(folder.log_file)
-        total = with_recorded_steps(watched.config, folder).training.steps
+        total = with_recorded_steps(watched.config, folder).training.length
         if record is None:
             return RunState(run, 0, total, minutes=watched.config.training.minutes)
         return RunState(run, record["step"] + 1, total, record["seconds"])

@@ -29,6 +29,14 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda:N or mps.")]
 CheckpointName = Annotated[
     Literal["last", "best"], typer.Option(help="last, or best of those validated.")
 ]
+Memory = Annotated[
+    float | None,
+    typer.Option(min=0.1, help="What a training may take; the GPU's, or a quarter of the RAM."),
+]
+PlannedFor = Annotated[
+    Literal["cpu", "gpu"] | None,
+    typer.Option("--for", help="Where the training will run, if not on this machine."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Changes every random choice.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")

@@ -74,14 +74,15 @@ def _training_needs(plan: "Plan") -> dict[str, Any]:
     from tracoco.config import Config
     from tracoco.experiment.step_cost import step_seconds
     from tracoco.experiment.step_memory import step_memory
+    from tracoco.training.build import resolved
 
-    config = Config()
+    config = resolved(Config(), plan)
     say("counting what a training step takes, about ten seconds")
     memory = step_memory(config, plan)
     return {
         "training_memory_bytes": memory.kept if memory else None,
-        "training_seconds": step_seconds(config, plan) * config.training.steps,
-        "training_steps": config.training.steps,
+        "training_seconds": step_seconds(config, plan) * config.training.length,
+        "training_steps": config.training.length,
     }
 
 

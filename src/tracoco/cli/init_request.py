@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from tracoco.errors import UserError, raise_all
+from tracoco.project.machine import Device
 from tracoco.project.proposal import SplitChoice
 
 
@@ -22,6 +23,8 @@ class InitRequest:
     partial: bool = False
     crop_by_label: bool = False
     dimensions: Literal[2, 3] = 3
+    memory_gb: float | None = None
+    device: Device | None = None
     dry_run: bool = False
     workers: int | None = None
     as_json: bool = False
@@ -57,10 +60,12 @@ class InitRequest:
             "--group-pattern": self.choice.group_pattern,
             "--paper-split": self.paper_split,
             "--recipe": self.recipe,
+            "--memory-gb": self.memory_gb,
+            "--for": self.device,
         }
         given = [option for option, value in settled.items() if value]
         if given:
             raise UserError(
-                f"--update keeps the split of the project; leave out {', '.join(given)}, or edit "
-                "splits.json"
+                f"--update keeps split and plan of the project; leave out {', '.join(given)}, or "
+                "edit splits.json and plan.yaml"
             )

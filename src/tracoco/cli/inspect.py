@@ -8,17 +8,13 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tracoco.cli.app import AsJson, ProjectFolder, app
+from tracoco.cli.app import AsJson, Memory, PlannedFor, ProjectFolder, app
 from tracoco.console import print_json, print_table, say
 
 if TYPE_CHECKING:
     from tracoco.project.folder import Project
+    from tracoco.project.machine import Machine
     from tracoco.project.plan import Plan
-
-Memory = Annotated[
-    float | None,
-    typer.Option(min=0.1, help="What a training may take; the GPU's, or a quarter of the RAM."),
-]
 
 
 @app.command()
@@ -27,6 +23,7 @@ def plan(
     explain: Annotated[bool, typer.Option("--explain", help="Say why each value is so.")] = False,
     redo: Annotated[bool, typer.Option("--redo", help="Derive it anew; plan.yaml.bak.")] = False,
     memory_gb: Memory = None,
+    device: PlannedFor = None,
     preset: Annotated[
         str | None, typer.Option(help="Settings whose memory --explain counts.")
     ] = None,
@@ -37,6 +34,7 @@ def plan(
     Example: tracoco plan heart --explain
     """
     from tracoco.project.folder import Project
+    from tracoco.project.machine import find_machine
     from tracoco.project.redo import redo_plan
 
     opened = Project(project)
@@ -44,13 +42,15 @@ def plan(
     if redo:
         result["changes"] = [
             {"name": name, "old": old, "new": new}
-            for name, old, new in redo_plan(opened, memory_gb)
+            for name, old, new in redo_plan(opened, memory_gb, device)
         ]
     values = opened.load_plan()
     result["plan"] = values.model_dump(mode="json")
     if explain:
-        result |= _explanation(opened, memory_gb)
+        machine = find_machine(device, memory_gb)
+        result |= _explanation(opened, machine)
         result["reasons"].append(_step_memory(values, preset))
+        result["growth"] = _growth(opened)
     if as_json:
         print_json(result)
         return
@@ -62,19 +62,17 @@ def plan(
         print(opened.plan_file.read_text(encoding="utf-8"), end="")
 
 
-def _explanation(opened: "Project", memory_gb: float | None) -> dict[str, Any]:
+def _explanation(opened: "Project", machine: "Machine") -> dict[str, Any]:
     from dataclasses import asdict
 
     from tracoco.project.explain import explain_plan
     from tracoco.project.fingerprint import read_fingerprint
-    from tracoco.project.memory_budget import machine_gb
 
-    fingerprint = read_fingerprint(opened.fingerprint_file)
-    budget = machine_gb() if memory_gb is None else memory_gb
-    explanation = explain_plan(opened.load_plan(), fingerprint, budget)
+    fingerprint, values = read_fingerprint(opened.fingerprint_file), opened.load_plan()
+    explanation = explain_plan(values, fingerprint, machine.memory_gb, machine.device)
     reasons = [asdict(reason) for reason in explanation.reasons]
     return {
-        "reasons": [*reasons, *_networks(opened.load_plan(), budget)],
+        "reasons": [*reasons, *_networks(values, machine.budget_gb)],
         "warnings": list(explanation.warnings),
     }
 
@@ -83,7 +81,7 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
     """Which networks can be trained on the planned crop; a run chooses one with network.name."""
     from tracoco.geometry import total_stride
     from tracoco.networks import NETWORKS
-    from tracoco.project.memory_budget import KEPT_MAPS, passes, training_gb
+    from tracoco.project.memory_budget import KEPT_MAPS, passes, plan_gb
 
     rows = []
     for name, facts in NETWORKS.items():
@@ -91,7 +89,7 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
             continue
         own = facts.own_strides(values.dimensions)
         strides = (facts.strided and values.strides) or own
-        needed = training_gb(values.seen, strides, values.batch, name)
+        needed = plan_gb(values, name, strides)
         steps = total_stride(strides)
         halves = not any(n % step for n, step in zip(values.seen, steps, strict=True))
         able = "can be trained on this crop" if halves else f"needs multiples of {max(steps)}"
@@ -126,6 +124,31 @@ def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
     return row | {"value": f"{kept:.2g} GB", "why": why}
 
 
+def _growth(opened: "Project") -> list[dict[str, Any]]:
+    """What the same scans would get on other GPUs, each with the counted memory of a step."""
+    from tracoco.config import Config
+    from tracoco.experiment.step_memory import step_bytes
+    from tracoco.project.explain import plans_by_memory
+    from tracoco.project.fingerprint import read_fingerprint
+
+    found = plans_by_memory(opened.load_plan(), read_fingerprint(opened.fingerprint_file))
+    say("counting the same for GPUs of other sizes, up to half a minute")
+    counted = {plan.model_dump_json(): plan for plan in found.values()}
+    needed = {key: step_bytes(Config(), plan) or 0 for key, plan in counted.items()}
+    return [
+        {
+            "memory_gb": memory_gb,
+            "crop": list(plan.seen),
+            "filters": plan.filters,
+            "batch": list(plan.batch),
+            "levels": len(plan.strides) + 1,
+            "precision": plan.precision,
+            "step_gb": round(needed[plan.model_dump_json()] / 1e9, 2),
+        }
+        for memory_gb, plan in found.items()
+    ]
+
+
 def _print_changes(changes: list[dict[str, Any]], project: Path) -> None:
     if not changes:
         print("the plan is as it was")
@@ -140,6 +163,16 @@ def _print_explanation(result: dict[str, Any]) -> None:
     table = Table("value", "", "why", "from", box=SIMPLE_HEAD)
     for reason in result["reasons"]:
         table.add_row(*(reason[key] for key in ("name", "value", "why", "numbers")))
+    print_table(table)
+    print("what changes with the memory of a GPU (tracoco plan PROJECT --redo --for gpu):")
+    table = Table(
+        *("memory, GB", "crop", "filters", "batch", "levels", "precision", "a step, GB"),
+        box=SIMPLE_HEAD,
+    )
+    for row in result["growth"]:
+        crop, batch = " x ".join(map(str, row["crop"])), " + ".join(map(str, row["batch"]))
+        cells = (row["filters"], batch, row["levels"], row["precision"], row["step_gb"])
+        table.add_row(f"{row['memory_gb']:g}", crop, *map(str, cells))
     print_table(table)
     for warning in result["warnings"]:
         print(f"mind: {warning}")

@@ -42,6 +42,8 @@ def make_project(request: InitRequest) -> None:
                 request.project,
                 proposal,
                 request.dimensions,
+                memory_gb=request.memory_gb,
+                device=request.device,
                 workers=request.workers,
                 on_case=on_case,
             )
@@ -49,8 +51,12 @@ def make_project(request: InitRequest) -> None:
         print_json({"project": str(project.root), **pairing_json(proposal)})
         return
     print_notes(proposal)
-    crop = " x ".join(map(str, project.load_plan().crop))
-    print(f"crops of {crop} voxels; edit {project.plan_file} to change")
+    plan = project.load_plan()
+    crop = " x ".join(map(str, plan.crop))
+    print(
+        f"crops of {crop} voxels, {plan.filters} filters, {plan.steps} steps; "
+        f"edit {project.plan_file} to change"
+    )
     print(f"next: tracoco check {project.root}, or at once tracoco prepare {project.root}")
 
 

@@ -77,7 +77,7 @@ def train(
         console=progress_console(),
     )
     if result.leads and result.signal:
-        total = RunFolder(folder).config().training.steps
+        total = RunFolder(folder).config().training.length
         print(f"stopped after step {result.steps} of {total}; saved in {folder}")
         print("go on with the same command and --resume")
     elif result.leads:

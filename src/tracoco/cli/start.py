@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tracoco.cli.app import AsJson, Device, ProjectFolder, Seed, app
+from tracoco.cli.app import AsJson, Device, Memory, PlannedFor, ProjectFolder, Seed, app
 from tracoco.console import counted, print_json, print_table, progress_console
 
 
@@ -63,6 +63,8 @@ def init(
         bool, typer.Option("--crop-by-label", help="Recipes: crop as the field does.")
     ] = False,
     dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
+    memory_gb: Memory = None,
+    device: PlannedFor = None,
     update: Annotated[
         bool, typer.Option("--update", help="Add new scans and labels to the project.")
     ] = False,
@@ -92,6 +94,8 @@ def init(
         partial=partial,
         crop_by_label=crop_by_label,
         dimensions=2 if dimensions == 2 else 3,
+        memory_gb=memory_gb,
+        device=device,
         dry_run=dry_run,
         workers=workers,
         as_json=as_json,

@@ -30,7 +30,7 @@ def with_recorded_steps(config: Config, folder: RunFolder) -> Config:
             f"{{'minutes': {recorded.minutes}}}, now {{'minutes': {minutes}}}; "
             "resume with the same, or train into a new folder"
         )
-    return _with_steps(config, recorded.steps)
+    return _with_steps(config, recorded.length)
 
 
 def within_minutes(

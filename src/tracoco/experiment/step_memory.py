@@ -49,16 +49,21 @@ def step_memory(config: Config, plan: Plan) -> StepMemory | None:
     for the moment. Not in that: torch itself, and what its allocator holds in reserve. None where
     a method leaves torch for its loss, so that nothing can be counted.
     """
-    config = resolved(config, plan)
+    kept = step_bytes(config, plan)
+    checkpointed = step_bytes(config, plan, checkpointing=True)
+    return None if kept is None or checkpointed is None else StepMemory(kept, checkpointed)
+
+
+def step_bytes(config: Config, plan: Plan, *, checkpointing: bool = False) -> int | None:
+    """The same with or without `training.checkpointing` alone."""
     try:
-        kept, checkpointed = (_peak(config, plan, checkpointing=each) for each in (False, True))
+        return _peak(resolved(config, plan), plan, checkpointing=checkpointing)
     except UNCOUNTABLE:
         return None
     except RuntimeError as error:
         if not any(words in str(error) for words in LEAVES_TORCH):
             raise
         return None
-    return StepMemory(kept, checkpointed)
 
 
 def _peak(config: Config, plan: Plan, *, checkpointing: bool) -> int:

@@ -135,7 +135,7 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
         arrangement=arrangement,
         labelled_shares=shares,
     )
-    trainer.step = experiment.config.training.steps // 2
+    trainer.step = experiment.config.training.length // 2
     return trainer
 
 

@@ -78,7 +78,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
         journal = None
         if team.leads:
             journal = stack.enter_context(opened_journal(experiment, trainer, console, length))
-        steps, workers = experiment.config.training.steps, experiment.config.data.workers
+        steps, workers = experiment.config.training.length, experiment.config.data.workers
         pinned = team.device.type == "cuda"
         result = trainer.fit(
             batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
@@ -96,7 +96,7 @@ def opened_journal(
     experiment: Experiment, trainer: Trainer, console: Console | None, length: str
 ) -> Iterator[Journal]:
     """Log and display of a run, in which it has been said what is about to be done."""
-    title, steps = experiment.config.method.name, experiment.config.training.steps
+    title, steps = experiment.config.method.name, experiment.config.training.length
     with shown_progress(title, trainer.step, steps, console) as display:
         announced = experiment.announcement(trainer.team), length, *experiment.warnings()
         for line in filter(None, (*announced, *trainer.arrangement.notes)):

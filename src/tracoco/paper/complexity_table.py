@@ -111,7 +111,7 @@ def _network(config: Config, crop: Index, classes: int) -> nn.Module:
         channels=1,
         classes=classes,
         dimensions=len(crop),
-        filters=config.network.filters,
+        filters=config.network.width,
         crop=crop,
     )
 

@@ -219,9 +219,9 @@ def _notes(
     released: Released, wanted: Config, plan: Plan, intensities: Intensities, *, told: bool
 ) -> list[str]:
     notes = []
-    if released.filters != wanted.network.filters:
+    if released.filters != wanted.network.width:
         notes.append(
-            f"the weights have {released.filters} filters, the preset {wanted.network.filters}; "
+            f"the weights have {released.filters} filters, the preset {wanted.network.width}; "
             "the weights decide"
         )
     if intensities == "stored":

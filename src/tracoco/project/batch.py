@@ -4,19 +4,17 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from tracoco.config import BATCH
-
-ENOUGH_VOXELS = 64**3
-"""Of each kind in a step: fewer make its gradients noisy, more cost time; a larger crop may."""
-MOST_CROPS = 4
-"""Of each kind: more would take few labelled scans several times over, and every step longer."""
+from tracoco.project.machine import Machine
 
 BatchSizes = tuple[int, int]
 
 
-def choose_batch(crop: Sequence[int], fits: Callable[[BatchSizes], bool]) -> BatchSizes:
+def choose_batch(
+    crop: Sequence[int], fits: Callable[[BatchSizes], bool], machine: Machine
+) -> BatchSizes:
     """As many labelled and unlabelled crops as fit, up to enough voxels; 2 of each at the least."""
     least = max(BATCH)
-    count = max(least, min(MOST_CROPS, round(ENOUGH_VOXELS / prod(crop))))
+    count = max(least, min(machine.most_crops, round(machine.batch_voxels / prod(crop))))
     while count > least and not fits((count, count)):
         count -= 1
     return (count, count)

@@ -10,6 +10,7 @@ from tracoco.project.commit import remove_abandoned, replaced_together, take_bac
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
+from tracoco.project.machine import Device, find_machine
 from tracoco.project.make_plan import make_plan
 from tracoco.project.origin import write_origin
 from tracoco.project.plan import Plan
@@ -50,18 +51,22 @@ def check_free(out: Path) -> None:
         )
 
 
-def create_project(
+def create_project(  # noqa: PLR0913  # the same
     out: Path,
     proposal: Proposal,
     dimensions: Literal[2, 3] = 3,
     *,
+    memory_gb: float | None = None,
+    device: Device | None = None,
     workers: int | None = 1,
     on_case: OnCase | None = None,
 ) -> Project:
     """Look at the scans, plan, and write the project; nothing is left of one that fails."""
+    find_machine(device, memory_gb)  # what cannot be planned for is told before scans are read
     cases, splits = proposal.cases, proposal.splits
     fingerprint = take_fingerprint(cases, splits, on_case=on_case, workers=workers)
-    plan = make_plan(fingerprint, dimensions, overrides=proposal.origin.plan)
+    known = proposal.origin.plan
+    plan = make_plan(fingerprint, dimensions, overrides=known, memory_gb=memory_gb, device=device)
     planned = zip(plan.label_values, plan.class_names, strict=True)
     names = tuple(proposal.class_names.get(value, name) for value, name in planned)
     plan = plan.model_copy(update={"class_names": names})

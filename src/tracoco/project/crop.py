@@ -1,12 +1,9 @@
 """How much of a scan a network sees at once, so that there is room to translate."""
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from tracoco.scans.scan import Shape
 
-MOST_VOXELS = 96**3
-"""As much as the paper's crops have: time grows with the voxels, whatever the memory."""
 THIN = 24
 """An axis of fewer voxels is taken whole: there is no room to translate along it."""
 LEAST = 32
@@ -15,12 +12,7 @@ LEAST = 32
 Fits = Callable[[Shape], bool]
 
 
-def fits_in_time(crop: Shape) -> bool:
-    """Whether a training on such crops comes to an end in reasonable time."""
-    return prod(crop) <= MOST_VOXELS
-
-
-def choose_crop(lengths: Sequence[float], dimensions: int, fits: Fits = fits_in_time) -> Shape:
+def choose_crop(lengths: Sequence[float], dimensions: int, fits: Fits) -> Shape:
     """Crop for scans of these lengths; in 2D the first axis is that of the slices, taken singly.
 
     Where it does not fit, the longest axis is cut, so that the few voxels along a thick axis are

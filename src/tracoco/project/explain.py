@@ -1,16 +1,29 @@
 """Why each value of a plan is what it is, and from which numbers it comes."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
+from tracoco.config import FILTERS
 from tracoco.project.derive import thick_axis, with_spacing
 from tracoco.project.explain_intensities import intensity_reasons
-from tracoco.project.explain_sizes import batch_reason, crop_reason, strides_reason
+from tracoco.project.explain_sizes import (
+    batch_reason,
+    crop_reason,
+    filters_reason,
+    precision_reason,
+    steps_reason,
+    strides_reason,
+)
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.make_plan import make_plan
+from tracoco.project.machine import TYPICAL_GPUS, Device, Machine
+from tracoco.project.make_plan import SIZES, make_plan
 from tracoco.project.plan import Plan
 from tracoco.project.plan_warnings import plan_warnings
 from tracoco.project.reason import Reason, or_by_hand, sides, value_range
+
+SIZED = {*SIZES, "steps", "precision"}
+"""Values of a plan that follow from the machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +34,42 @@ class Explanation:
     warnings: tuple[str, ...]
 
 
-def explain_plan(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Explanation:
+def explain_plan(
+    plan: Plan, fingerprint: Fingerprint, memory_gb: float, device: Device = "cpu"
+) -> Explanation:
     """Say of each value where it comes from; what a person set differs from what would follow."""
-    follows = make_plan(
-        fingerprint,
-        plan.dimensions,
-        overrides={"slice_axis": plan.slice_axis},
-        memory_gb=memory_gb,
-    )
+    machine = Machine(device, memory_gb)
+    derive = partial(make_plan, fingerprint, memory_gb=memory_gb, device=device)
+    follows = derive(plan.dimensions, overrides={"slice_axis": plan.slice_axis})
     # A crop follows from the spacing that there is, not from the one that there would be, and
     # what a network is from the crop that there is.
-    same_grid = plan.model_dump(exclude={"crop", "strides", "batch"})
-    crop = make_plan(fingerprint, overrides=same_grid, memory_gb=memory_gb).crop
-    same_crop = same_grid | {"crop": plan.crop}
-    strides = make_plan(fingerprint, overrides=same_crop, memory_gb=memory_gb).strides
+    same_grid = plan.model_dump(exclude=SIZED)
+    crop = derive(overrides=same_grid).crop
+    same_crop = derive(overrides=same_grid | {"crop": plan.crop})
     reasons = (
         Reason("dimensions", str(plan.dimensions), "chosen at init", ""),
         *_slice_axis(plan, fingerprint),
         _spacing(plan, fingerprint, follows),
         *intensity_reasons(plan, fingerprint, follows),
         _content(plan, fingerprint, follows),
-        crop_reason(plan, fingerprint, crop, memory_gb),
-        strides_reason(plan, strides),
-        batch_reason(plan, memory_gb),
+        crop_reason(plan, fingerprint, crop, machine),
+        strides_reason(plan, same_crop.strides),
+        filters_reason(plan, same_crop.filters or FILTERS, machine),
+        batch_reason(plan, machine),
+        precision_reason(plan, machine),
+        steps_reason(plan, machine),
         *_classes(plan, fingerprint),
     )
-    return Explanation(reasons, tuple(plan_warnings(plan, fingerprint, memory_gb)))
+    return Explanation(reasons, tuple(plan_warnings(plan, fingerprint, machine)))
+
+
+def plans_by_memory(plan: Plan, fingerprint: Fingerprint) -> dict[float, Plan]:
+    """What the same scans would get on GPUs with so many gigabytes."""
+    same_grid = plan.model_dump(exclude=SIZED)
+    return {
+        memory_gb: make_plan(fingerprint, overrides=same_grid, memory_gb=memory_gb, device="gpu")
+        for memory_gb in TYPICAL_GPUS
+    }
 
 
 def _slice_axis(plan: Plan, fingerprint: Fingerprint) -> list[Reason]:

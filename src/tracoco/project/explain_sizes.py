@@ -1,27 +1,32 @@
-"""Why crop, levels and batch of a plan are as large as they are."""
+"""Why crop, levels, width, batch and length of a plan are as large as they are."""
 
+from math import prod
+
+from tracoco.config import FILTERS, STEPS
 from tracoco.geometry import Strides, total_stride
-from tracoco.project.batch import ENOUGH_VOXELS, MOST_CROPS, choose_batch
-from tracoco.project.crop import MOST_VOXELS, THIN, choose_crop
+from tracoco.project.batch import BatchSizes, choose_batch
+from tracoco.project.crop import THIN, choose_crop
 from tracoco.project.fingerprint import Fingerprint
 from tracoco.project.levels import LONGER, SMALLEST
+from tracoco.project.machine import Machine
 from tracoco.project.make_plan import stored_lengths
-from tracoco.project.memory_budget import passes, training_gb
+from tracoco.project.memory_budget import WIDEST, passes, plan_gb
 from tracoco.project.plan import Plan
 from tracoco.project.reason import Reason, or_by_hand, sides
 
 
 def crop_reason(
-    plan: Plan, fingerprint: Fingerprint, follows: tuple[int, int, int], memory_gb: float
+    plan: Plan, fingerprint: Fingerprint, follows: tuple[int, int, int], machine: Machine
 ) -> Reason:
     """How much a network sees at once; `follows` is what the data would give."""
     lengths = stored_lengths(plan, fingerprint)
     why = f"two thirds of a scan, in multiples of 16 or 8; axes of fewer than {THIN} voxels whole"
-    in_time = choose_crop(lengths, plan.dimensions)
+    most = machine.sizes[-1].voxels
+    in_time = choose_crop(lengths, plan.dimensions, lambda crop: prod(crop) <= most)
     if follows != in_time:
-        why += f"; cut for at most {memory_gb:.3g} GB of memory"
+        why += f"; cut for at most {machine.budget_gb:.3g} GB of memory"
     elif in_time != choose_crop(lengths, plan.dimensions, lambda _: True):
-        why += f"; cut for at most {MOST_VOXELS} voxels, for time"
+        why += f"; cut for at most {most} voxels, for time"
     numbers = f"median scan {sides(lengths)} voxels"
     return Reason("crop", sides(plan.crop), or_by_hand(why, plan.crop, follows), numbers)
 
@@ -45,16 +50,50 @@ def strides_reason(plan: Plan, follows: Strides) -> Reason:
     return Reason("strides", _levels(plan.strides), why, numbers)
 
 
-def batch_reason(plan: Plan, memory_gb: float) -> Reason:
+def filters_reason(plan: Plan, follows: int, machine: Machine) -> Reason:
+    """How wide light-unet is; `follows` is what goes with the crop."""
+    widths = sorted({size.filters for size in machine.sizes})
+    if len(widths) == 1:
+        why = "as on every CPU, for time"
+    else:
+        others = ", ".join(map(str, widths))
+        why = f"the widest of {others} whose step fits in {machine.budget_gb:.3g} GB"
+    if plan.filters is None:
+        return Reason("filters", str(FILTERS), f"not stated: {FILTERS}; else {follows}", "")
+    levels = [min(WIDEST, plan.filters * 2**n) for n in range(len(plan.strides) + 1)]
+    numbers = f"channels of the levels: {', '.join(map(str, levels))}"
+    return Reason("filters", str(plan.filters), or_by_hand(why, plan.filters, follows), numbers)
+
+
+def precision_reason(plan: Plan, machine: Machine) -> Reason:
+    """In which numbers convolutions are computed."""
+    why = "GPUs are faster with it, and maps take half the memory"
+    why = why if machine.device == "gpu" else "on CPUs bf16 is rarely faster"
+    value, follows = plan.precision or "fp32", machine.precision
+    return Reason("precision", value, or_by_hand(why, value, follows), "")
+
+
+def steps_reason(plan: Plan, machine: Machine) -> Reason:
+    """How long a training is."""
+    why = "as in the paper on the Left Atrium and the pancreas"
+    why = why if machine.device == "gpu" else "on a CPU, for time"
+    value, follows = plan.steps or STEPS, machine.steps
+    numbers = f"{value * sum(plan.batch)} pairs of crops in all"
+    return Reason("steps", str(value), or_by_hand(why, value, follows), numbers)
+
+
+def batch_reason(plan: Plan, machine: Machine) -> Reason:
     """How many crops a step has, and the memory that it takes."""
-    roomy = choose_batch(plan.seen, lambda _: True)
-    follows = choose_batch(
-        plan.seen, lambda batch: training_gb(plan.seen, plan.strides, batch) <= memory_gb
-    )
-    why = f"about {ENOUGH_VOXELS} voxels of each kind, in 2 to {MOST_CROPS} crops"
+
+    def fits(batch: BatchSizes) -> bool:
+        return plan_gb(plan.model_copy(update={"batch": batch})) <= machine.budget_gb
+
+    roomy = choose_batch(plan.seen, lambda _: True, machine)
+    follows = choose_batch(plan.seen, fits, machine)
+    why = f"about {machine.batch_voxels} voxels of each kind, in 2 to {machine.most_crops} crops"
     if follows != roomy:
-        why += f"; fewer for at most {memory_gb:.3g} GB of memory"
-    needed = training_gb(plan.seen, plan.strides, plan.batch)
+        why += f"; fewer for at most {machine.budget_gb:.3g} GB of memory"
+    needed = plan_gb(plan)
     return Reason(
         "batch",
         "{} labelled, {} unlabelled".format(*plan.batch),

@@ -1,11 +1,10 @@
 """From what the data looks like to a plan for it."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Literal
 
-from tracoco.config import BATCH, checked
-from tracoco.project.batch import BatchSizes, choose_batch
-from tracoco.project.crop import choose_crop, fits_in_time
+from tracoco.config import checked
 from tracoco.project.derive import (
     choose_slice_axis,
     choose_spacing,
@@ -16,10 +15,13 @@ from tracoco.project.derive import (
     with_spacing,
 )
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.levels import choose_strides
-from tracoco.project.memory_budget import machine_gb, training_gb
+from tracoco.project.machine import Device, find_machine
 from tracoco.project.plan import Plan
+from tracoco.project.sizes import Task, choose_sizes
 from tracoco.scans.scan import Shape
+
+SIZES = ("crop", "strides", "batch", "filters")
+"""Values of a plan that are chosen together, once all others are known."""
 
 
 def make_plan(
@@ -28,6 +30,7 @@ def make_plan(
     *,
     overrides: Mapping[str, Any] | None = None,
     memory_gb: float | None = None,
+    device: Device | None = None,
 ) -> Plan:
     """Derive a plan from the data.
 
@@ -36,8 +39,10 @@ def make_plan(
         dimensions: 2 for slices.
         overrides: values of the plan that are known better; the others are derived to go with them.
         memory_gb: what a training may take; if not given, the machine says.
+        device: what it will run on; if not given, this machine's GPU if it has one.
     """
     given, cases = dict(overrides or {}), fingerprint.cases
+    machine = find_machine(device, memory_gb)
     dimensions = given.get("dimensions", dimensions)
     slice_axis = given.get("slice_axis", choose_slice_axis(cases) if dimensions == 2 else None)
     axes = (0, 1, 2) if slice_axis is None else slices_first(slice_axis)
@@ -51,28 +56,22 @@ def make_plan(
         "slice_axis": slice_axis,
         "spacing_mm": [round(spacing[axis], 6) for axis in axes],  # exact to a nanometre
         "crop": (1, 1, 1),
+        "steps": machine.steps,
+        "precision": machine.precision,
         "normalisation": "zscore",
         "window": choose_windows(fingerprint),
         "statistics_over": choose_statistics(cases),
         "crop_to_content": True,
     }
-    later = {name: given.pop(name) for name in ("strides", "batch") if name in given}
-    plan = checked(Plan, derived | given, "the plan")
+    later = {name: given[name] for name in SIZES if name in given}
+    others = {name: value for name, value in given.items() if name not in SIZES}
+    plan = checked(Plan, derived | others, "the plan")
     if "window_mean_sd" not in given:
         scales = _window_scales(plan, fingerprint)
         plan = plan.model_copy(update={"window_mean_sd": scales})
-    memory_gb = machine_gb() if memory_gb is None else memory_gb
-    if "crop" not in given:
-        plan = plan.model_copy(update={"crop": _crop(plan, fingerprint, memory_gb)})
-    strides = choose_strides(plan.seen, _sides(plan, fingerprint))
-    plan = checked(Plan, plan.model_dump() | {"strides": strides} | later, "the plan")
-    if "batch" in later:
-        return plan
-
-    def fits(batch: BatchSizes) -> bool:
-        return training_gb(plan.seen, plan.strides, batch) <= memory_gb
-
-    return plan.model_copy(update={"batch": choose_batch(plan.seen, fits)})
+    lengths, sides = stored_lengths(plan, fingerprint), _sides(plan, fingerprint)
+    sizes = choose_sizes(Task(plan.dimensions, plan.classes, lengths, sides, machine, given))
+    return checked(Plan, plan.model_dump() | asdict(sizes) | later, "the plan")
 
 
 def _window_scales(plan: Plan, fingerprint: Fingerprint) -> tuple[tuple[float, float] | None, ...]:
@@ -82,18 +81,6 @@ def _window_scales(plan: Plan, fingerprint: Fingerprint) -> tuple[tuple[float, f
         (inside.mean, inside.sd) if window and inside and inside.sd > 0 else None
         for window, inside in zip(plan.window, found, strict=True)
     )
-
-
-def _crop(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> Shape:
-    """The largest of which a step with the smallest batch has room in the memory."""
-    sides = _sides(plan, fingerprint)
-
-    def fits(crop: Shape) -> bool:
-        seen = crop[-plan.dimensions :]
-        needed = training_gb(seen, choose_strides(seen, sides), BATCH)
-        return fits_in_time(crop) and needed <= memory_gb
-
-    return choose_crop(stored_lengths(plan, fingerprint), plan.dimensions, fits)
 
 
 def _sides(plan: Plan, fingerprint: Fingerprint) -> tuple[float, ...]:

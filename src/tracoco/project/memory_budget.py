@@ -1,64 +1,76 @@
-"""How much memory a training takes, and so how large crops and batches may be."""
+"""How much memory a training takes, and so how large networks, crops and batches may be."""
 
-import os
-import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from tracoco.config import DataConfig, NetworkConfig
+from tracoco.config import BATCH, FILTERS, NetworkConfig, Precision
 from tracoco.geometry import Strides, total_stride
+from tracoco.project.plan import Plan
 
-KEPT_MAPS = {"light-unet": 6, "vnet": 10, "unet": 13}
-"""Maps a level that a network keeps until the gradients are computed, each as wide as its level:
-counted from what autograd saves, the mean of the levels."""
+KEPT_MAPS = {"light-unet": (5, 8), "vnet": (10, 10), "unet": (13, 13)}
+"""Maps that a network keeps for its gradients at its finest level and at each other one, each as
+wide as its level. Of `light-unet` they are fitted to counted steps, with either normalisation."""
+KEPT_ANSWERS = 5
+"""Maps of each class that the losses keep a pass, in fp32: fitted to counted steps."""
+KEPT_WEIGHTS = 3
+"""For each weight: itself, its gradient and its momentum."""
+NETWORKS = 2
 OWN_LEVELS = 3
 """Levels below the finest of a network that is not told how to go down."""
-SHARE_OF_RAM = 4
-"""Without a GPU, one of so many parts of the machine's memory is for a training."""
-ASSUMED_GB = 8.0
-"""Memory of a machine that does not tell."""
+WIDEST = 320
+"""Channels that a deep level has at most."""
 BYTES = 4
 
 
-def training_gb(
-    crop: Sequence[int],
-    strides: Strides = (),
-    batch: tuple[int, int] | None = None,
-    network: str = NetworkConfig().name,
-) -> float:
-    """Memory of a step of TraCoCo in gigabytes, within a factor of two.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the memory of a step goes by."""
 
-    filters x kept maps x passes x 4 bytes for each voxel, summed over the levels: each has twice
-    the channels of the one above, at the voxels that its stride leaves. Weights are little beside
-    this.
+    crop: Sequence[int]
+    strides: Strides = ()
+    batch: tuple[int, int] = BATCH
+    filters: int = FILTERS
+    classes: int = 2
+    precision: Precision = "fp32"
+
+
+def plan_gb(plan: Plan, network: str = NetworkConfig().name, strides: Strides = ()) -> float:
+    """Memory of a step as planned; another network has strides and a width of its own."""
+    filters = plan.filters if network == NetworkConfig().name else None
+    sizes = (filters or FILTERS, plan.classes, plan.precision or "fp32")
+    return training_gb(Step(plan.seen, strides or plan.strides, plan.batch, *sizes), network)
+
+
+def training_gb(step: Step, network: str = NetworkConfig().name) -> float:
+    """Memory of a step of TraCoCo in gigabytes: of `light-unet` within a fifth of what is counted.
+
+    filters x kept maps x passes x bytes for each voxel, summed over the levels: each has twice
+    the channels of the one above, at the voxels that its stride leaves. To that come the maps of
+    the classes and the weights. Of other networks it is within a factor of two.
     """
-    strides = strides or ((2,) * len(crop),) * OWN_LEVELS
-    levels = [float(2**n / prod(total_stride(strides[:n]))) for n in range(len(strides) + 1)]
-    floats = prod(crop) * sum(levels) * NetworkConfig().filters * KEPT_MAPS[network]
-    return BYTES * floats * passes(batch) / 1e9
+    strides = step.strides or ((2,) * len(step.crop),) * OWN_LEVELS
+    levels = range(1, len(strides) + 1)
+    coarse = [float(2**n / prod(total_stride(strides[:n]))) for n in levels]
+    finest, others = KEPT_MAPS[network]
+    size = BYTES if step.precision == "fp32" else BYTES / 2
+    maps = step.filters * (finest + others * sum(coarse)) * size
+    answers = step.classes * KEPT_ANSWERS * BYTES
+    voxels = prod(step.crop) * passes(step.batch)
+    return (voxels * (maps + answers) + _weight_bytes(step, len(strides))) / 1e9
 
 
-def passes(batch: tuple[int, int] | None = None) -> int:
-    """Crops of a step, each kept for its gradients by two networks; of the default batch if none.
+def _weight_bytes(step: Step, levels: int) -> int:
+    """A convolution a level of 3 voxels along each axis has nearly all weights."""
+    widths: list[int] = [min(WIDEST, step.filters * 2**n) for n in range(1, levels + 1)]
+    weights: int = 3 ** len(step.crop) * sum(width**2 for width in widths)
+    return NETWORKS * KEPT_WEIGHTS * BYTES * weights
+
+
+def passes(batch: tuple[int, int] = BATCH) -> int:
+    """Crops of a step, each kept for its gradients by two networks.
 
     Both crops of each pair, and the mixed unlabelled ones.
     """
-    labelled, unlabelled = batch or DataConfig().batch
+    labelled, unlabelled = batch
     return 2 * (2 * (labelled + unlabelled) + unlabelled)
-
-
-def machine_gb() -> float:
-    """The GPU's memory, or a part of the machine's."""
-    if shutil.which("nvidia-smi"):  # without a driver, torch need not be asked
-        import torch  # noqa: PLC0415 - it takes seconds, and a plan needs it for nothing else
-
-        if torch.cuda.is_available():
-            return float(torch.cuda.get_device_properties(0).total_memory) / 1e9
-    return _memory_gb() / SHARE_OF_RAM
-
-
-def _memory_gb() -> float:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (AttributeError, ValueError, OSError):
-        return ASSUMED_GB

@@ -4,17 +4,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
-from tracoco.config import BATCH, Settings
+from tracoco.config import BATCH, Precision, Settings
 from tracoco.geometry import Index, Strides
 from tracoco.project.derive import Axis, Voxels, Window, resampled_shape, slices_first
 from tracoco.project.digest import digest
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.scans.scan import Shape, Spacing
 
-NOT_STORED = {"crop", "strides", "batch", "class_names"}
+NOT_STORED = {"crop", "strides", "batch", "filters", "steps", "precision", "class_names"}
 """Settings that change nothing in the store."""
 FOR_IMPORTED = ("rescale", "resize_slices")
 """Settings that only plans of imported runs change."""
+ADDED_LATER = (*FOR_IMPORTED, "filters", "steps", "precision")
+"""Settings that older plans do not have; with their defaults a plan is what it was."""
 
 FOR_ZSCORE = {"normalisation", "statistics_over", "window_mean_sd"}
 """Settings that change nothing where intensities are brought to [0, 1]."""
@@ -59,6 +61,17 @@ class Plan(Settings):
     )
     batch: tuple[PositiveInt, PositiveInt] = Field(
         default=BATCH, description="Labelled and unlabelled crops of a training step."
+    )
+    filters: PositiveInt | None = Field(
+        default=None,
+        description="Channels of light-unet's finest level; each level below doubles them. "
+        "null: 16.",
+    )
+    steps: PositiveInt | None = Field(default=None, description="Steps of a training. null: 2000.")
+    precision: Precision | None = Field(
+        default=None,
+        description="What convolutions are computed in: fp32, or bf16, which takes half the memory "
+        "and suits GPUs. null: fp32.",
     )
     normalisation: Literal["range", "zscore"] = Field(
         default="range",
@@ -165,7 +178,7 @@ class Plan(Settings):
     def as_always(self) -> set[str]:
         """Settings that change nothing here and that older plans do not have."""
         fields = type(self).model_fields
-        same = {name for name in FOR_IMPORTED if getattr(self, name) == fields[name].default}
+        same = {name for name in ADDED_LATER if getattr(self, name) == fields[name].default}
         return same | FOR_ZSCORE if self.normalisation == "range" else same
 
     @field_validator("label_values")

@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 
 from tracoco.project.fingerprint import Fingerprint
+from tracoco.project.machine import Machine
 from tracoco.project.make_plan import stored_shapes
-from tracoco.project.memory_budget import training_gb
+from tracoco.project.memory_budget import plan_gb
 from tracoco.project.plan import Plan
 
 
-def plan_warnings(plan: Plan, fingerprint: Fingerprint, memory_gb: float) -> list[str]:
+def plan_warnings(plan: Plan, fingerprint: Fingerprint, machine: Machine) -> list[str]:
     """What a person should know before a training starts."""
     return [
         *_unknown_spacing(fingerprint),
         *_room(plan, fingerprint),
-        *_memory(plan, memory_gb),
+        *_memory(plan, machine),
     ]
 
 
@@ -45,10 +46,10 @@ def _room(plan: Plan, fingerprint: Fingerprint) -> Iterator[str]:
         )
 
 
-def _memory(plan: Plan, memory_gb: float) -> Iterator[str]:
-    needed = training_gb(plan.seen, plan.strides, plan.batch)
-    if needed > memory_gb:
+def _memory(plan: Plan, machine: Machine) -> Iterator[str]:
+    needed = plan_gb(plan)
+    if needed > machine.budget_gb:
         yield (
-            f"a training takes about {needed:.2g} GB, more than {memory_gb:.3g} GB; make crop or "
-            "batch smaller in plan.yaml"
+            f"a training takes about {needed:.2g} GB, more than {machine.budget_gb:.3g} GB; make "
+            "crop, filters or batch smaller in plan.yaml"
         )

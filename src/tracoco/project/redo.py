@@ -6,6 +6,7 @@ from typing import Any
 from tracoco.files import write_text
 from tracoco.project.fingerprint import read_fingerprint
 from tracoco.project.folder import Project
+from tracoco.project.machine import Device
 from tracoco.project.make_plan import make_plan
 from tracoco.project.plan import Plan
 from tracoco.project.plan_file import write_plan
@@ -14,7 +15,9 @@ Change = tuple[str, Any, Any]
 """A setting, its old value, its new one."""
 
 
-def redo_plan(project: Project, memory_gb: float | None = None) -> list[Change]:
+def redo_plan(
+    project: Project, memory_gb: float | None = None, device: Device | None = None
+) -> list[Change]:
     """Derive all values again and say which ones changed.
 
     What the data does not tell stays: 2D or 3D, the classes with their names, and what was known
@@ -24,7 +27,7 @@ def redo_plan(project: Project, memory_gb: float | None = None) -> list[Change]:
     known = dict(project.load_origin().plan)
     kept = known | {"label_values": old.label_values, "class_names": old.class_names}
     fingerprint = read_fingerprint(project.fingerprint_file)
-    new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb)
+    new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb, device=device)
     write_text(backup_file(project), project.plan_file.read_text(encoding="utf-8"))
     write_plan(project.plan_file, new)
     return _changes(old, new)

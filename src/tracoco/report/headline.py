@@ -20,7 +20,7 @@ class Tile:
 
 def tiles(run: RunRecord) -> list[Tile]:
     """Scores of the first set, length of the run, size of the data."""
-    total = run.config.training.steps
+    total = run.config.training.length
     scores = _score_tiles(run.scores[0]) if run.scores else _no_score_tiles()
     if run.imported_from:
         return [*scores, Tile("weights", "imported", f"from {run.imported_from}")]
@@ -144,6 +144,6 @@ def unfinished_note(run: RunRecord) -> str | None:
     if run.finished:
         return None
     return (
-        f"This run is not finished: step {run.steps_done:,} of {run.config.training.steps:,}. "
+        f"This run is not finished: step {run.steps_done:,} of {run.config.training.length:,}. "
         "To go on, give the command that started it again, with --resume."
     )

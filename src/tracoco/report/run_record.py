@@ -60,7 +60,7 @@ class RunRecord:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
-        return bool(self.imported_from) or self.steps_done >= self.config.training.steps
+        return bool(self.imported_from) or self.steps_done >= self.config.training.length
 
     @property
     def unlabelled(self) -> tuple[str, ...]:

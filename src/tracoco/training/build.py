@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tracoco.config import Config
+from tracoco.config import FILTERS, STEPS, Config, NetworkConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
@@ -18,7 +18,8 @@ from tracoco.project.plan import Plan
 
 
 def resolved(config: Config, plan: Plan) -> Config:
-    """The settings with what they leave to the plan filled in: crop, batch and strides."""
+    """The settings with all that they leave to the plan filled in."""
+    config = planned(config, plan)
     labelled, unlabelled = plan.batch
     data, network = config.data, config.network
     sizes = {
@@ -32,6 +33,27 @@ def resolved(config: Config, plan: Plan) -> Config:
     )
 
 
+def planned(config: Config, plan: Plan) -> Config:
+    """The settings with width, steps and precision of the plan where they do not say their own.
+
+    The plan's width is for the network that it was planned with, as its strides are.
+    """
+    network, training = config.network, config.training
+    meant = plan.filters if network.name == NetworkConfig().name else None
+    width = {"filters": network.filters or meant or FILTERS}
+    meant_precision = plan.precision if training.precision == "auto" else None
+    length = {
+        "steps": training.steps or plan.steps or STEPS,
+        "precision": meant_precision or training.precision,
+    }
+    return config.model_copy(
+        update={
+            "network": network.model_copy(update=width),
+            "training": training.model_copy(update=length),
+        }
+    )
+
+
 def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
     """Build the method of a run, its weights drawn from the run's seed."""
     config = resolved(config, plan)
@@ -39,7 +61,7 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         classes=plan.classes,
         channels=plan.channels,
         dimensions=plan.dimensions,
-        total_steps=config.training.steps,
+        total_steps=config.training.length,
         steps_per_epoch=steps_per_epoch,
         unlabelled_batch=config.data.batch[1],
         intensity_range=plan.intensity_range,
@@ -63,7 +85,7 @@ def _network(
         channels=plan.channels,
         classes=plan.classes,
         dimensions=plan.dimensions,
-        filters=config.network.filters,
+        filters=config.network.width,
         options=config.network.options,
         crop=run_crop(config, plan)[-plan.dimensions :],
         strides=run_strides(config, plan),

@@ -258,7 +258,7 @@ class Trainer:
         return self.scaler.get_scale() >= scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
-        rate = learning_rate(self.step, self.config.training.steps, self.config.optimizer)
+        rate = learning_rate(self.step, self.config.training.length, self.config.optimizer)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("rate_factor", 1.0)
         return rate
@@ -268,7 +268,7 @@ class Trainer:
         return torch.autocast(self.team.device.type, dtype=dtype, enabled=dtype is not None)
 
     def _due(self, every: int) -> bool:
-        return self.step % every == 0 or self.step == self.config.training.steps
+        return self.step % every == 0 or self.step == self.config.training.length
 
     def _validate(self, validate: Validate) -> Record:
         """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""

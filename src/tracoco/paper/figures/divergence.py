@@ -47,7 +47,7 @@ def divergence(request: PaperRequest, data: str) -> Drawn:
     found: dict[str, list[Stage]] = defaultdict(list)
     for run, _, folder in trained_runs(request, data, runs):
         log = read_log(RunFolder(folder).log_file)
-        found[run.title] += stages(log, RunFolder(folder).config().training.steps)
+        found[run.title] += stages(log, RunFolder(folder).config().training.length)
     curves = {title: over_runs(each) for title, each in found.items()}
     published = stated("divergence", published_data(data, OWN))
     rows = [_row(title, stage, published) for title in curves for stage in curves[title]]
