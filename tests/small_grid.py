@@ -6,6 +6,7 @@ from tracoco.benchmark.grid import GridRun
 from tracoco.benchmark.result import RunResult
 from tracoco.benchmark.run_spec import RunSpec
 from tracoco.benchmark.runner import Runner, Scoring
+from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
 
@@ -61,6 +62,9 @@ class Untrained(Runner):
 
     def folder(self, spec: RunSpec, seed: int) -> Path:
         return spec.folder(self.root, seed)
+
+    def config(self, spec: RunSpec, seed: int) -> Config:
+        return spec.config(seed)
 
     def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:  # noqa: ARG002 - as Runner has it
         if spec == BROKEN.spec:

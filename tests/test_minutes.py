@@ -34,7 +34,7 @@ def half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def steps_of(out: Path) -> tuple[int, float | None]:
     training = RunFolder(out).config().training
-    return training.steps, training.minutes
+    return training.length, training.minutes
 
 
 def assert_same_weights(first: Path, second: Path) -> None:

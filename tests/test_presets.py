@@ -244,4 +244,4 @@ def test_a_preset_for_a_gpu_leaves_the_sizes_to_the_plan(memory_gb: int) -> None
     assert config.network.filters == plan.filters
     # What the plan says too is the same, whichever is asked.
     assert (config.training.steps, config.training.precision) == (plan.steps, plan.precision)
-    assert config.network.normalisation == "batch"
+    assert (config.network.normalisation, config.network.decoder) == ("batch", "convolution")

@@ -47,6 +47,7 @@ def test_a_run_ends_at_the_steps_that_were_measured(
     monkeypatch.setattr(length, "timed_steps", measure)
     (row,) = watch.rows()
     assert row.runs[0].seconds_left(99.0) == 6.0
+    assert runner.steps(TIMED, 0) == 2
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -57,6 +58,7 @@ def test_a_run_ends_at_the_steps_that_were_measured(
     assert "about" in str(progress_table([row], "Balls").title)
     result = runner.result(TIMED, 0, Scoring())
     assert (result.steps, len(measured)) == (12, 1)
+    assert runner.steps(TIMED, 0) == 12
     results.keep(run, runner.folder(TIMED, 0), result)
     (row,) = watch.rows()
     assert [(state.steps, state.total) for state in row.runs] == [(12, 12)]

@@ -1,3 +1,5 @@
+from math import prod
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +65,7 @@ def test_a_thick_axis_waits_until_the_others_have_caught_up(
 def test_every_planned_crop_goes_with_its_levels(
     lengths: tuple[float, float, float], spacing: tuple[float, float, float], dimensions: int
 ) -> None:
-    crop = choose_crop(lengths, dimensions)[-dimensions:]
+    crop = choose_crop(lengths, dimensions, lambda crop: prod(crop) <= 96**3)[-dimensions:]
     strides = choose_strides(crop, spacing[-dimensions:])
     assert len(strides) <= 4
     assert form_problem(strides, dimensions) == crop_problem(strides, crop) == ""

@@ -70,26 +70,36 @@ MACHINES: list[tuple[Device, float]] = [("cpu", 4.0), *(("gpu", gb) for gb in TY
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("normalisation", ["instance", "batch"])
+@pytest.mark.parametrize(
+    ("normalisation", "decoder"),
+    [("batch", "convolution"), ("instance", "pointwise"), ("batch", "pointwise")],
+)
 @pytest.mark.parametrize(("device", "memory_gb"), MACHINES)
 @pytest.mark.parametrize(("dimensions", "scan"), [(3, TRUNK), (3, THICK), (2, TRUNK)])
 def test_every_plan_is_within_a_fifth_of_its_count_and_fits(
-    dimensions: Literal[2, 3], scan: Scan, device: Device, memory_gb: float, normalisation: str
+    dimensions: Literal[2, 3],
+    scan: Scan,
+    device: Device,
+    memory_gb: float,
+    normalisation: str,
+    decoder: str,
 ) -> None:
     plan = planned(device, memory_gb, dimensions, scan)
-    config = load_config(None, [f"network.normalisation={normalisation}"])
+    network = [f"network.normalisation={normalisation}", f"network.decoder={decoder}"]
+    config = load_config(None, network)
     counted = step_bytes(config, plan)
     assert counted is not None
     assert plan_gb(plan) == pytest.approx(counted / 1e9, rel=0.2)
     assert counted / 1e9 <= memory_gb
 
 
+@pytest.mark.parametrize("decoder", ["convolution", "pointwise"])
 @pytest.mark.parametrize(
     ("crop", "filters", "precision"),
     [((32, 32, 32), 16, "fp32"), ((32, 32, 32), 32, "bf16"), ((64, 64), 16, "bf16")],
 )
 def test_the_formula_is_within_a_fifth_of_the_count(
-    crop: tuple[int, ...], filters: int, precision: Precision
+    crop: tuple[int, ...], filters: int, precision: Precision, decoder: str
 ) -> None:
     dimensions: Literal[2, 3] = 3 if len(crop) == 3 else 2
     sizes = {"crop": crop if dimensions == 3 else (1, *crop), "filters": filters}
@@ -97,7 +107,8 @@ def test_the_formula_is_within_a_fifth_of_the_count(
     case = CaseFacts("a", (48, 48, 48), (1, 1, 1), 1)
     facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
     plan = make_plan(facts, dimensions, overrides=sizes, memory_gb=4, device="cpu")
-    counted = step_bytes(load_config(None, ["network.normalisation=batch"]), plan)
+    network = ["network.normalisation=batch", f"network.decoder={decoder}"]
+    counted = step_bytes(load_config(None, network), plan)
     assert counted is not None
     assert plan_gb(plan) == pytest.approx(counted / 1e9, rel=0.2)
 
@@ -119,17 +130,17 @@ def test_a_step_of_tracoco_makes_as_many_passes(batch: tuple[int, int], expected
 
 def test_memory_goes_with_the_voxels_of_each_level_and_the_batch() -> None:
     # A pass has 5 maps of 16 channels, 8 on coarser levels, and 5 of each of the 2 classes.
-    # Weights: 2 networks x 3 x 4 bytes x 27 x (32^2 + 64^2 + 128^2).
-    weights = 24 * 27 * 21504
+    # Weights: 2 networks x 3 x 4 bytes x 27 x (32^2 + 64^2 + 128^2 down, 16^2 + 32^2 + 64^2 up).
+    weights = 24 * 27 * (21504 + 5376)
     voxels = 64**3 * 20 * 4
     three = voxels * (16 * (5 + 8 * (1 / 4 + 1 / 16 + 1 / 64)) + 10) + weights
     cube = (64, 64, 64)
     assert training_gb(Step(cube)) == pytest.approx(three / 1e9)
     assert training_gb(Step(cube, ((2, 2, 2),) * 3)) == pytest.approx(three / 1e9)
     # One level: 2/8 at half the voxels an axis. An axis that is not halved leaves more.
-    one = voxels * (16 * (5 + 8 / 4) + 10) + 24 * 27 * 1024
+    one = voxels * (16 * (5 + 8 / 4) + 10) + 24 * 27 * (1024 + 256)
     assert training_gb(Step(cube, ((2, 2, 2),))) == pytest.approx(one / 1e9)
-    thick = voxels * (16 * (5 + 8 * (2 / 4 + 4 / 32)) + 10) + 24 * 27 * (1024 + 4096)
+    thick = voxels * (16 * (5 + 8 * (2 / 4 + 4 / 32)) + 10) + 24 * 27 * (1024 + 4096 + 256 + 1024)
     assert training_gb(Step(cube, ((2, 2, 1), (2, 2, 2)))) == pytest.approx(thick / 1e9)
     # 2 x (2 x (4 + 4) + 4) = 40 passes.
     twice = 2 * three - weights

@@ -126,15 +126,16 @@ def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
 
 def _growth(opened: "Project") -> list[dict[str, Any]]:
     """What the same scans would get on other GPUs, each with the counted memory of a step."""
-    from tracoco.config import Config
     from tracoco.experiment.step_memory import step_bytes
+    from tracoco.presets import load_config
     from tracoco.project.explain import plans_by_memory
     from tracoco.project.fingerprint import read_fingerprint
 
     found = plans_by_memory(opened.load_plan(), read_fingerprint(opened.fingerprint_file))
     say("counting the same for GPUs of other sizes, up to half a minute")
+    config = load_config("gpu")  # its normalisation and decoder are those of such trainings
     counted = {plan.model_dump_json(): plan for plan in found.values()}
-    needed = {key: step_bytes(Config(), plan) or 0 for key, plan in counted.items()}
+    needed = {key: step_bytes(config, plan) or 0 for key, plan in counted.items()}
     return [
         {
             "memory_gb": memory_gb,

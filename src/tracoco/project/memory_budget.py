@@ -10,7 +10,8 @@ from tracoco.project.plan import Plan
 
 KEPT_MAPS = {"light-unet": (5, 8), "vnet": (10, 10), "unet": (13, 13)}
 """Maps that a network keeps for its gradients at its finest level and at each other one, each as
-wide as its level. Of `light-unet` they are fitted to counted steps, with either normalisation."""
+wide as its level. Of `light-unet` they are fitted to counted steps, and hold for either
+normalisation and either decoder."""
 KEPT_ANSWERS = 5
 """Maps of each class that the losses keep a pass, in fp32: fitted to counted steps."""
 KEPT_WEIGHTS = 3
@@ -61,9 +62,12 @@ def training_gb(step: Step, network: str = NetworkConfig().name) -> float:
 
 
 def _weight_bytes(step: Step, levels: int) -> int:
-    """A convolution a level of 3 voxels along each axis has nearly all weights."""
-    widths: list[int] = [min(WIDEST, step.filters * 2**n) for n in range(1, levels + 1)]
-    weights: int = 3 ** len(step.crop) * sum(width**2 for width in widths)
+    """Convolutions of 3 voxels along each axis have nearly all weights.
+
+    The encoder has one at each level but the finest, and the decoder at each but the coarsest.
+    """
+    widths: list[int] = [min(WIDEST, step.filters * 2**n) for n in range(levels + 1)]
+    weights: int = 3 ** len(step.crop) * sum(n**2 for n in (*widths[1:], *widths[:-1]))
     return NETWORKS * KEPT_WEIGHTS * BYTES * weights
 
 
