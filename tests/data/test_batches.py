@@ -16,7 +16,7 @@ from tracoco.project.store import Store
 
 def source(project: Project, **settings: int) -> BatchSource:
     splits = project.load_splits()
-    rule = CropRule((16, 12, 8), (0, 1), turns=True, config=DataConfig(**PLAIN | settings))  # type: ignore[arg-type]  # any setting
+    rule = CropRule((16, 12, 8), (0, 1), turns=True, config=DataConfig(**PLAIN | settings))
     return BatchSource(Store(project.store_root), splits.labelled, splits.unlabelled, rule, seed=7)
 
 

@@ -165,7 +165,7 @@ def test_a_slice_is_blurred_in_its_plane_alone() -> None:
 
 
 def rule(size: Index, **settings: object) -> CropRule:
-    return CropRule(size, (0, 1), turns=True, config=DataConfig(**PLAIN | settings))  # type: ignore[arg-type]  # any setting
+    return CropRule(size, (0, 1), turns=True, config=DataConfig(**PLAIN | settings))
 
 
 def stored(project: Project, index: int = 0) -> StoredCase:
