@@ -9,6 +9,7 @@ import yaml
 from samples import make_project, write_balls
 
 from tracoco.benchmark.run_spec import RunSpec
+from tracoco.config import ADDED_LATER, recorded_settings
 from tracoco.console import progress_console
 from tracoco.errors import UserError
 from tracoco.experiment import Experiment, train
@@ -99,11 +100,24 @@ def test_a_resumed_run_says_how_it_is_computed_now(project: Project, tmp_path: P
     assert after | {"computed": None} == before | {"computed": None}
 
 
+PLAIN = ["data.augmentation.strength=off"]
+OF_0_1_0 = [
+    *PLAIN,
+    "network.normalisation=instance",
+    "network.decoder=pointwise",
+    "optimizer.name=sgd",
+    "training.ema_decay=0",
+    "training.unlabelled_weight=scheduled",
+    "training.precision=fp32",
+]
+"""What 0.1.0 did, in settings that it did not have."""
+
+
 def test_a_supervised_run_reads_no_unlabelled_crop_and_sees_the_same_labelled_ones(
     project: Project,
 ) -> None:
     supervised, tracoco = (
-        Experiment.of(project, load_config(None, [f"method.name={name}", *SHORT]))
+        Experiment.of(project, load_config(None, [f"method.name={name}", *SHORT, *PLAIN]))
         for name in ("supervised", "tracoco")
     )
     alone, together = supervised.source(ALONE)[3], tracoco.source(ALONE)[3]
@@ -392,16 +406,27 @@ def test_slices_are_sampled_in_2d_alone(tmp_path: Path) -> None:
 
 def test_a_run_of_0_1_0_is_resumed_and_found_though_there_are_new_settings(tmp_path: Path) -> None:
     project = make_project(tmp_path)
-    run, config = tmp_path / "run", load_config(None, [*SHORT, "training.save_every=1"])
+    old = [*SHORT, *OF_0_1_0, "training.save_every=1"]
+    run, config = tmp_path / "run", load_config(None, old)
     train(project, config, run, device="cpu")
     checkpoint = torch.load(run / "last.pt", weights_only=True)
-    recorded = checkpoint["data settings"] | checkpoint["method settings"]
     # What 0.1.0 wrote had none of these keys.
-    assert not {"room", "slice_sampling", "augmentation", "negative_gate"} & recorded.keys()
+    for group, added in ADDED_LATER.items():
+        assert not added.keys() & checkpoint[f"{group} settings"].keys()
     train(project, config, run, resume=True, device="cpu")
-    changed = load_config(None, [*SHORT, "training.save_every=1", "data.room=0.25"])
+    changed = load_config(None, [*old, "data.room=0.25"])
     with pytest.raises(UserError, match=r"data settings: \{'room': None\}, now \{'room': 0.25\}"):
         train(project, changed, run, resume=True, device="cpu")
     plain, roomy = (RunSpec(None, words).folder(run, 0) for words in ((), ("data.room=0.25",)))
     assert plain != roomy
     assert plain == RunSpec(None, ("data.room=0.0", "method.negative_gate=class")).folder(run, 0)
+    # Nor has its run folder: what is missing there is read as what 0.1.0 did.
+    values = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    for group, added in ADDED_LATER.items():
+        values[group] = {key: value for key, value in values[group].items() if key not in added}
+    (run / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    read = RunFolder(run).config()
+    assert recorded_settings(read) == recorded_settings(RunFolder(run).config())
+    assert (read.network.normalisation, read.optimizer.name) == ("instance", "sgd")
+    assert not read.data.augmentation.active
+    Predictor.load(run, device="cpu")

@@ -36,8 +36,8 @@ def test_every_kept_checkpoint_of_a_co_training_run_is_measured(tmp_path: Path) 
         ("cps", 2, form) for form in FORMS
     ]
     by_form = {each.form: each for each in found.pseudo_labels}
-    # The light UNet has no BatchNorm, so that statistics make no difference; noise does.
-    assert by_form["batch"].dice == by_form["clean"].dice != by_form["training"].dice
+    # Statistics of the batch, running statistics, and noise with dropout each give other labels.
+    assert len({each.dice for each in by_form.values()}) == len(FORMS)
     assert all(0 <= each.dice <= 100 and 0 <= each.empty <= 1 for each in found.pseudo_labels)
 
 

@@ -31,7 +31,11 @@ SETTINGS = ["training.steps=2", "data.crop=[16, 16, 16]", "network.filters=4", "
 def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    train(project, load_config(None, ["method.name=supervised", *SETTINGS]), out)
+    train(
+        project,
+        load_config(None, ["method.name=supervised", "network.normalisation=instance", *SETTINGS]),
+        out,
+    )
     return out
 
 

@@ -103,10 +103,13 @@ def test_network_1_alone_predicts(project: Project, tmp_path: Path) -> None:
     crops = torch.rand(1, 1, 16, 16, 16)
     for network, matters in ((0, True), (1, False)):
         spoilt = {
-            name: torch.ones_like(value) if name.startswith(f"networks.{network}.") else value
-            for name, value in checkpoint["method"].items()
+            kind: {
+                name: torch.ones_like(value) if name.startswith(f"networks.{network}.") else value
+                for name, value in checkpoint[kind].items()
+            }
+            for kind in ("method", "averaged")
         }
-        torch.save(checkpoint | {"method": spoilt}, run / "last.pt")
+        torch.save(checkpoint | spoilt, run / "last.pt")
         found = Predictor.load(run, device="cpu")
         with torch.no_grad():
             same = torch.equal(found.method.predict(crops), expected.method.predict(crops))

@@ -51,7 +51,8 @@ def test_a_collapse_is_a_warning_with_its_steps(bench: "Bench") -> None:
 
 def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
     log = [bench.record(step, **({"fading": ["organ"]} if step >= 6 else {})) for step in range(30)]
-    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    training = {"steps": 30, "unlabelled_weight": "scheduled"}
+    (warning,) = warnings(RunRecord.read(bench.run(log=log, training=training)))
     assert warning.startswith(
         "The pseudo-labels had less and less of 'organ', seen first at step 6;"
     )

@@ -174,4 +174,4 @@ def test_width_steps_and_precision_are_the_plans_unless_given(project: Project) 
     old = plan.model_copy(update=dict.fromkeys(sizes))
     before = planned(load_config(None), old)
     assert (before.network.filters, before.training.steps) == (16, 2000)
-    assert before.training.precision == "fp32"
+    assert before.training.precision == "auto"

@@ -28,7 +28,7 @@ ALONE = Team(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
 
 
-def settings(steps: int = 6, **optimizer: float) -> Config:
+def settings(steps: int = 6, **optimizer: object) -> Config:
     training = {"steps": steps, "save_every": 3, "validate_every": 2}
     return parse_config({"training": training, "optimizer": optimizer}, "test")
 
@@ -81,7 +81,7 @@ def test_noise_differs_between_steps_seeds_and_ranks() -> None:
 
 
 def test_the_rate_falls_polynomially_to_almost_nothing(tmp_path: Path) -> None:
-    run(trainer(tmp_path, config=settings(lr=0.1, poly_power=0.9)))
+    run(trainer(tmp_path, config=settings(name="sgd", lr=0.1, poly_power=0.9)))
     rates = [entry["rate"] for entry in read_log(tmp_path / "log.jsonl")]
     assert rates == pytest.approx([0.1 * (1 - step / 6) ** 0.9 for step in range(6)])
 
