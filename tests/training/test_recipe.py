@@ -55,6 +55,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.steps = 0
 
     def show(self, record: dict[str, Any]) -> None:
         """Nothing."""
@@ -178,3 +179,30 @@ def test_without_unlabelled_crops_there_is_no_weight_to_log(tmp_path: Path) -> N
     data = config.data.model_copy(update={"unlabelled_batch": 0})
     run(trainer(tmp_path, "supervised", config.model_copy(update={"data": data})), stop=2)
     assert all("unlabelled" not in entry for entry in read_log(tmp_path / "log.jsonl"))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_loses_a_structure_goes_back_and_can_still_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def health(*_: object) -> dict[str, float]:
+        present = 0.5 if lines.steps < 8 else 0.0
+        lines.steps += 1
+        return {"share/0": 1 - present, "share/1": present}
+
+    lines = Lines()
+    monkeypatch.setattr(unlabelled_weight, "SHARE_WINDOW", 1)
+    made = trainer(tmp_path)
+    monkeypatch.setattr(type(made.method), "health", health)
+    run(made, lines=lines)
+    said = [line for line in lines.said if "have lost 'organ'" in line]
+    assert len(said) == 1
+    log = read_log(tmp_path / "log.jsonl")
+    assert [entry["step"] for entry in log if entry.get("lost")] == [9]
+    assert [entry["unlabelled"]["weight"] for entry in log][-2:] == [0, 0]
+    assert made.unlabelled
+    assert made.unlabelled.limit == 0.5
+    # After step 9 the weights were those of step 4, and two steps followed.
+    early = load_checkpoint(tmp_path / "supervised.pt")
+    state = load_checkpoint(tmp_path / "last.pt")["optimizer"]["state"]
+    assert {int(each["step"]) for each in state.values()} == {early["step"] + 2}

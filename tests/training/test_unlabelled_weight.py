@@ -82,17 +82,33 @@ def test_the_weight_falls_while_a_structure_fades_and_rises_when_it_is_back() ->
     weight = begun()
     decide(weight, WINDOW, KNOWN, SHARES)
     assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
-    # Three of ten decisions without the structure: its mean is 0.07, less than 0.75 of 0.1.
-    decide(weight, 2, KNOWN, (1.0, 0.0))
+    # Means of three decisions: 0.085, then 0.07, which is less than 0.75 of 0.1.
+    decide(weight, 1, KNOWN, (0.945, 0.055))
     assert weight.fading == []
-    decide(weight, 1, KNOWN, (1.0, 0.0))
+    decide(weight, 1, KNOWN, (0.945, 0.055))
     assert weight.fading == [1]
     assert weight.value == pytest.approx(FALL)
-    decide(weight, 5, KNOWN, (1.0, 0.0))
+    decide(weight, 5, KNOWN, (0.945, 0.055))
     assert weight.value < 0.02
+    assert weight.lost == []
     decide(weight, 2 * WINDOW, KNOWN, SHARES)
     assert weight.fading == []
     assert weight.value == 1.0
+
+
+def test_a_lost_structure_makes_unlabelled_crops_begin_anew_and_count_half_as_much() -> None:
+    weight = begun()
+    decide(weight, WINDOW, KNOWN, SHARES)
+    decide(weight, 1, KNOWN, (1.0, 0.0))
+    assert (weight.fading, weight.lost) == ([1], [])  # 0.067 of 0.1
+    decide(weight, 1, KNOWN, (1.0, 0.0))
+    assert weight.lost == [1]  # 0.033 of 0.1
+    assert (weight.value, weight.limit) == (0.0, 0.5)
+    assert weight.began is None
+    decide(weight, WINDOW - 1, KNOWN, SHARES)
+    assert not weight.began
+    decide(weight, 3 * WINDOW, KNOWN, SHARES)
+    assert weight.value == 0.5
 
 
 def test_a_structure_that_takes_over_is_a_background_that_fades() -> None:
@@ -123,7 +139,7 @@ def test_shares_are_means_since_the_last_decision() -> None:
 def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
     first = begun()
     first.see({"share/0": 0.9, "share/1": 0.1})
-    decide(first, 3, KNOWN, (1.0, 0.0))
+    decide(first, 3, KNOWN, (0.94, 0.06))
     second = UnlabelledWeight(SHARES)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     for weight in (first, second):

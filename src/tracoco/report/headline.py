@@ -123,6 +123,13 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
             f"Unlabelled scans counted less during {len(restrained):,} steps, first at step "
             f"{restrained[0]:,}, because {_named(run, 'restrained')} faded from the pseudo-labels."
         )
+    lost = [record["step"] for record in run.log if record.get("lost")]
+    if lost:
+        steps = " and ".join(f"{step:,}" for step in lost)
+        found.append(
+            f"The pseudo-labels lost {_named(run, 'lost')} at step {steps}: the run went back to "
+            "its weights from before unlabelled scans counted, and let these count half as much."
+        )
     ending: dict[str, float] = run.facts.get("ended_with") or {}
     if ending and ending["supervised_dice"] > ending["last_dice"]:
         found.append(

@@ -52,11 +52,14 @@ class Journal:
         absent = self._monitor.observe(record["health"])
         fading = self._fading.observe(record["health"])
         names = list(self._shares)
-        restrained = [names[index] for index in record.pop("restrained", ())]
+        restrained, lost = (
+            [names[index] for index in record.pop(kind, ())] for kind in ("restrained", "lost")
+        )
         for kind, found in (
             ("collapsed", absent),
             ("fading", list(fading)),
             ("restrained", restrained),
+            ("lost", lost),
         ):
             record = record | ({kind: found} if found else {})
         fades = self._weight_news(record) if "unlabelled" in record else self._fading_news(fading)
@@ -82,7 +85,13 @@ class Journal:
                 f"the pseudo-labels have less and less of {listed}: unlabelled crops count less "
                 "until that has recovered"
             )
-        if known and not faded:
+        lost = ", ".join(f"'{name}'" for name in record.get("lost", []))
+        if lost:
+            yield (
+                f"the pseudo-labels have lost {lost}: the run goes back to its weights from before "
+                "unlabelled crops counted, and these will count half as much"
+            )
+        elif known and not faded:
             yield "the pseudo-labels have recovered: unlabelled crops count more again"
 
     def _fading_news(self, fading: Mapping[str, tuple[float, float]]) -> Iterator[str]:

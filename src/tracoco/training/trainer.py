@@ -119,6 +119,14 @@ class Trainer:
                     f"{path} was saved with other {key}: {there}, now {here}; "
                     "resume with the same, or train into a new folder"
                 )
+        self._restore(checkpoint)
+        if self.unlabelled:
+            self.unlabelled.load_state_dict(checkpoint["unlabelled"])
+        self.step, self.best = checkpoint["step"], checkpoint["best"]
+        self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Take over all that learns: weights, optimizer and averages."""
         self.method.load_state_dict(checkpoint["method"])
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         for group in self.optimizer.param_groups:  # not the device that the checkpoint is from
@@ -126,10 +134,6 @@ class Trainer:
         self.scaler.load_state_dict(checkpoint["scaler"])
         if self.averaged:
             self.averaged.load_state_dict(checkpoint["averaged"])
-        if self.unlabelled:
-            self.unlabelled.load_state_dict(checkpoint["unlabelled"])
-        self.step, self.best = checkpoint["step"], checkpoint["best"]
-        self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
 
     def fit(
         self,
@@ -190,7 +194,7 @@ class Trainer:
         if self.unlabelled:
             record |= self._watch(self.unlabelled, batch, record["health"])
         self.step += 1
-        if self.unlabelled and self.unlabelled.began == self.step and self.averaged:
+        if self.unlabelled and self.unlabelled.began == self.step:
             self.save("supervised.pt")
         return record, signal
 
@@ -214,7 +218,13 @@ class Trainer:
             shares = weight.mean_shares()
             figures = self.team.mean([*overlaps, *shares])
             weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
-        return {"unlabelled": {"weight": used, "known": weight.known}, "restrained": weight.fading}
+            if weight.lost:
+                self._restore(load_checkpoint(self.folder / "supervised.pt", self.team.device))
+        return {
+            "unlabelled": {"weight": used, "known": weight.known},
+            "restrained": weight.fading,
+            "lost": list(weight.lost) if weight.due(self.step) else [],
+        }
 
     @contextmanager
     def _as_predicting(self) -> Iterator[None]:

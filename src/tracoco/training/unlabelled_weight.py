@@ -3,8 +3,9 @@
 A method's own schedule rises with the steps, whether or not the networks have learnt anything by
 then. Pseudo-labels of networks that know little are mostly background, and teach just that. So
 unlabelled crops begin to count once the labelled ones are known, and count less while a structure
-fades from the pseudo-labels. Without unlabelled crops the networks learn from labels alone, and a
-structure that faded comes back.
+fades from the pseudo-labels. Networks that have lost a structure do not find it again by labels
+alone: they tell labelled from unlabelled crops by then. So the run goes back to its weights from
+before unlabelled crops counted, which then count half as much.
 """
 
 from collections import deque
@@ -17,7 +18,10 @@ from torch import Tensor
 CHECK_EVERY = 10
 """Steps from one decision to the next."""
 WINDOW = 10
-"""Decisions whose figures are averaged: a hundred steps."""
+"""Decisions whose Dice is averaged: a hundred steps."""
+SHARE_WINDOW = 3
+"""Decisions whose class shares are averaged. In runs that failed, a structure was gone from the
+pseudo-labels within fifty steps."""
 KNOWN_DICE = 0.6
 """Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
 FADED = 0.75
@@ -25,6 +29,8 @@ FADED = 0.75
 its share of the labelled scans, whichever is less: what early networks mark too much of must not
 count. Of about a hundred runs on real scans, those that lost more ended below supervised learning.
 """
+LOST = 0.4
+"""A class is lost below this part of the same."""
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
 class's share of the labelled scans."""
@@ -43,14 +49,18 @@ class UnlabelledWeight:
         """`labelled_shares` is each class's share of the labelled scans, background first."""
         self._labelled_shares = list(labelled_shares)
         self._dice = deque[list[float]](maxlen=WINDOW)
-        self._shares = deque[list[float]](maxlen=WINDOW)
+        self._shares = deque[list[float]](maxlen=SHARE_WINDOW)
         self._largest = [0.0] * len(self._labelled_shares)
         self._seen = [0.0] * (len(self._labelled_shares) + 1)
         self.value = 0.0
+        self.limit = 1.0
+        """Largest value; half as large each time that a class was lost."""
         self.began: int | None = None
         """The step at which unlabelled crops began to count; None if they do not yet."""
         self.fading: list[int] = []
         """Classes that fade at the moment."""
+        self.lost: list[int] = []
+        """Classes that were lost at the last decision, so that unlabelled crops must begin anew."""
 
     @staticmethod
     def due(step: int) -> bool:
@@ -87,15 +97,17 @@ class UnlabelledWeight:
                 for methods without pseudo-labels.
         """
         self._dice.append(list(overlaps))
-        self._seen = [0.0] * len(self._seen)
+        self._seen, self.lost = [0.0] * len(self._seen), []
         if shares:
             self._shares.append(list(shares))
         if self.began is None:
             if len(self._dice) == WINDOW and self.known >= KNOWN_DICE and self._all_present():
                 self.began = step + 1
             return
-        self.fading = self._fading_classes()
-        self.value = self.value * FALL if self.fading else min(1.0, self.value + RISE)
+        self.fading, self.lost = self._below(FADED), self._below(LOST)
+        self.value = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
+        if self.lost:
+            self._begin_anew()
 
     def _recent_shares(self) -> list[float]:
         return [sum(column) / len(self._shares) for column in zip(*self._shares, strict=True)]
@@ -104,13 +116,22 @@ class UnlabelledWeight:
         pairs = zip(self._recent_shares(), self._labelled_shares, strict=False)
         return all(share >= ABSENT * labelled for share, labelled in pairs)
 
-    def _fading_classes(self) -> list[int]:
+    def _below(self, part: float) -> list[int]:
+        """Classes of which the pseudo-labels have less than a part of what is to be expected."""
         found = []
         for index, share in enumerate(self._recent_shares()):
             self._largest[index] = max(self._largest[index], share)
-            if share < FADED * min(self._largest[index], self._labelled_shares[index]):
+            expected = min(self._largest[index], self._labelled_shares[index])
+            if share < part * expected:
                 found.append(index)
         return found
+
+    def _begin_anew(self) -> None:
+        """Wait until labelled crops are known again, and let unlabelled ones count less then."""
+        self.value, self.began, self.fading = 0.0, None, []
+        self.limit /= 2
+        self._dice.clear()
+        self._shares.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
@@ -120,6 +141,7 @@ class UnlabelledWeight:
             "largest": list(self._largest),
             "seen": list(self._seen),
             "value": self.value,
+            "limit": self.limit,
             "began": self.began,
             "fading": list(self.fading),
         }
@@ -127,9 +149,9 @@ class UnlabelledWeight:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._dice = deque(state["dice"], maxlen=WINDOW)
-        self._shares = deque(state["shares"], maxlen=WINDOW)
+        self._shares = deque(state["shares"], maxlen=SHARE_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
-        self.value, self.began = state["value"], state["began"]
+        self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
         self.fading = list(state["fading"])
 
 
