@@ -41,7 +41,8 @@ def _of_run(run: GridRun, folder: Path, cases: list[StoredCase]) -> Iterator[Win
     predictor = Predictor.load(folder)
     window = predictor.window
     for overlap in OVERLAPS:
-        config = predictor.config.model_copy(update={"overlap": overlap, "stride": None})
+        changes = {"window": "crop", "overlap": overlap, "stride": None}
+        config = predictor.config.model_copy(update=changes)
         dice = {
             case.id: 100 * mean_dice(predictor.method, [case], window, config, predictor.device)
             for case in cases

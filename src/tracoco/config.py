@@ -311,14 +311,24 @@ class TrainingConfig(Settings):
 
 
 class InferenceConfig(Settings):
-    """How a whole scan is covered by windows of the crop's size."""
+    """How a whole scan is covered by windows."""
 
+    window: Literal["crop", "auto"] = "crop"
+    """Size of the windows. crop: that of the crops of the training. auto: the whole scan, or as
+    much of it as `memory_gb` allows, for networks of convolutions and normalisation by running
+    statistics (`network.normalisation: batch`), which no statistics of a window enter. Other
+    networks, and all with a `stride`, have windows of the crop's size. auto is faster, but less
+    accurate where a network sees farther than its crops are long (docs/decisions.md)."""
+    memory_gb: PositiveFloat = 2.0
+    """Bound on the estimated memory of windows that are larger than the crop."""
     overlap: tuple[float, ...] | float = 0.5
-    """Share of a window that its neighbour covers too, for all axes or one value each."""
+    """What neighbouring windows have in common, as a share of the crop, for all axes or one value
+    each."""
     stride: tuple[PositiveInt, ...] | None = None
     """Voxels from a window to the next along each axis, in place of `overlap`."""
     weights: Literal["gaussian", "uniform"] = "gaussian"
     batch: PositiveInt = 2
+    """Windows that go through the network at once."""
 
 
 class MethodChoice(BaseModel):
@@ -360,6 +370,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "network": {"normalisation": "instance", "decoder": "pointwise"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled", "minutes": None},
+    "inference": {"window": "crop", "memory_gb": InferenceConfig().memory_gb},
     "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},
 }
 """Settings that runs of 0.1.0 do not have, with the values that leave such a run as it was."""
@@ -391,7 +402,7 @@ def parse_config(values: dict[str, Any], source: str) -> Config:
 def parse_recorded(values: dict[str, Any], source: str) -> Config:
     """The settings of a run as its folder has them; older runs lack the settings added later."""
     filled = dict(values)
-    for group in ("data", "network", "optimizer", "training"):
+    for group in ("data", "network", "optimizer", "training", "inference"):
         if isinstance(values.get(group), dict):
             filled[group] = ADDED_LATER[group] | values[group]
     return parse_config(filled, source)

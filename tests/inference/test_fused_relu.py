@@ -27,6 +27,7 @@ def test_values_by_hand() -> None:
     assert answer.flatten().tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.LeakyReLU(0.1, inplace=True)])
 @pytest.mark.parametrize(
     "convolution",
     [
@@ -36,12 +37,14 @@ def test_values_by_hand() -> None:
         nn.Conv2d(4, 6, 3, stride=(2, 1)),
     ],
 )
-def test_every_kind_of_convolution_says_the_same(convolution: nn.Conv2d | nn.Conv3d) -> None:
+def test_every_kind_of_convolution_says_the_same(
+    convolution: nn.Conv2d | nn.Conv3d, activation: nn.Module
+) -> None:
     generator = torch.Generator().manual_seed(1)
     crops = torch.randn(2, 4, *[12] * (convolution.weight.dim() - 2), generator=generator)
     with torch.no_grad():
-        expected = convolution(crops).relu()
-        network = nn.Sequential(convolution, nn.Dropout(), nn.ReLU(inplace=True)).eval()
+        expected = activation(convolution(crops))
+        network = nn.Sequential(convolution, nn.Dropout(), activation).eval()
         fuse_relus(network)
         assert isinstance(network[0], ConvolutionReLU)
         torch.testing.assert_close(network(crops), expected, rtol=1e-5, atol=1e-5)
@@ -53,7 +56,7 @@ def test_every_kind_of_convolution_says_the_same(convolution: nn.Conv2d | nn.Con
         nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), nn.ReLU()),
         nn.Sequential(nn.Conv2d(1, 1, 3, padding="same"), nn.ReLU()),
         nn.Sequential(nn.Conv2d(1, 1, 3).double(), nn.ReLU()),
-        nn.Sequential(nn.Conv2d(1, 1, 3), nn.LeakyReLU()),
+        nn.Sequential(nn.Conv2d(1, 1, 3), nn.PReLU()),
         nn.Sequential(nn.ConvTranspose2d(1, 1, 3), nn.ReLU()),
         nn.ModuleList([nn.Conv2d(1, 1, 3), nn.ReLU()]),
     ],

@@ -51,6 +51,21 @@ def test_windows_reach_the_network_at_the_crop_size_and_in_batches() -> None:
     assert seen == [(2, 1, 8, 8, 8)]
 
 
+def test_padding_beyond_the_crop_lies_behind_the_scan() -> None:
+    seen: list[Tensor] = []
+
+    def note(crops: Tensor) -> Tensor:
+        seen.append(crops[0, 0])
+        return voxelwise(crops)
+
+    volume = torch.ones(1, 2, 9, 8)
+    # To the crop of 4 a voxel on both sides; from 9 to 12, and from 8 to 8, on the far side alone.
+    predict_volume(note, volume, (4, 12, 8), InferenceConfig(), crop=(4, 8, 8))
+    (window,) = seen
+    assert window[:, 0, 0].tolist() == [0, 1, 1, 0]
+    assert window[1, :, 0].tolist() == [1] * 9 + [0] * 3
+
+
 def test_a_slice_thick_window_reaches_the_network_as_2d() -> None:
     def check(crops: Tensor) -> Tensor:
         assert crops.shape[1:] == (1, 8, 8)

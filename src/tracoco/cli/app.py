@@ -37,6 +37,9 @@ PlannedFor = Annotated[
     Literal["cpu", "gpu"] | None,
     typer.Option("--for", help="Where the training will run, if not on this machine."),
 ]
+WeightsKind = Annotated[
+    Literal["averaged", "raw"], typer.Option(help="Averaged, where the run has them, or raw.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Changes every random choice.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tracoco.cli.app import AsJson, CheckpointName, Device, RunArgument, Seed, app
+from tracoco.cli.app import AsJson, CheckpointName, Device, RunArgument, Seed, WeightsKind, app
 from tracoco.console import print_json, print_table, progress_console
 
 
@@ -16,6 +16,7 @@ def context(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Scan, folder, or project.")],
     shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops of each scan.")] = 20,
     checkpoint: CheckpointName = "last",
+    weights: WeightsKind = "averaged",
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -35,6 +36,7 @@ def context(
         data,
         ContextChoice(shifts, seed),
         checkpoint=checkpoint,
+        weights=weights,
         device=device,
         console=progress_console(),
     )

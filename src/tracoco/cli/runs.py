@@ -12,6 +12,7 @@ from tracoco.cli.app import (
     Overrides,
     ProjectFolder,
     RunArgument,
+    WeightsKind,
     app,
 )
 from tracoco.console import print_json, print_table, progress_console
@@ -106,6 +107,7 @@ def predict(
     source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
     checkpoint: CheckpointName = "last",
+    weights: WeightsKind = "averaged",
     save: Annotated[
         str, typer.Option(help="Of label,probability,disagreement,entropy, with commas.")
     ] = "label",
@@ -139,6 +141,7 @@ def predict(
         source,
         out,
         checkpoint=checkpoint,
+        weights=weights,
         cct=cct,
         maps=wanted_maps(save),
         dicom_seg=dicom_seg,

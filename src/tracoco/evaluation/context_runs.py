@@ -20,6 +20,7 @@ from tracoco.inference.sources import PredictedCase, planned_predictions
 from tracoco.methods.method import evaluating
 from tracoco.project.preprocess import to_network_grid
 from tracoco.scans.reader import read_images
+from tracoco.training.checkpoint import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,13 @@ class ContextChoice:
     seed: int = 0
 
 
-def measure_context(
+def measure_context(  # noqa: PLR0913 - each is a choice of the user's, with a default
     run: Path,
     source: Path,
     choice: ContextChoice | None = None,
     *,
     checkpoint: str = "last",
+    weights: Weights = "averaged",
     device: str = "auto",
     console: Console | None = None,
 ) -> dict[str, Any]:
@@ -46,11 +48,12 @@ def measure_context(
         source: a scan, a folder of scans, or a project, which stands for its test cases.
         choice: how many pairs, and the seed that draws them.
         checkpoint: `last` or `best`.
+        weights: `averaged` where the run has averaged weights, or `raw`.
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         console: where progress is shown; nowhere if not given.
     """
     choice = choice or ContextChoice()
-    predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
+    predictor = Predictor.load(run, checkpoint=checkpoint, device=device, weights=weights)
     # Only for names and scans: nothing is predicted there.
     cases = planned_predictions(source, run, predictor.plan.channels)
     raise_all(unlike_scans(cases, predictor))
@@ -62,6 +65,7 @@ def measure_context(
     result = {
         "source": str(source.absolute()),
         "checkpoint": checkpoint,
+        "averaged": predictor.averaged,
         "watermark": predictor.watermark,
         "crop": list(predictor.window),
         **asdict(choice),

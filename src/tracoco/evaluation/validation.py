@@ -10,6 +10,7 @@ from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Index
 from tracoco.inference.fast_network import ready_to_predict
 from tracoco.inference.sliding_window import predict_volume
+from tracoco.inference.window_size import chosen_cover
 from tracoco.methods.method import Method
 from tracoco.project.store import StoredCase
 
@@ -17,7 +18,7 @@ from tracoco.project.store import StoredCase
 def mean_dice(
     method: Method,
     cases: Sequence[StoredCase],
-    window: Index,
+    crop: Index,
     config: InferenceConfig,
     device: torch.device,
 ) -> float:
@@ -26,7 +27,8 @@ def mean_dice(
     with ready_to_predict(method) as ready:
         for case in cases:
             volume = torch.from_numpy(np.array(case.image())).to(device)
-            answer = predict_volume(ready.predict, volume, window, config)
+            cover = chosen_cover(method, volume.shape[1:], crop, config)
+            answer = predict_volume(ready.predict, volume, *cover)
             found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
             present = [index for index in np.unique(truth) if index != 0]
             scores += [dice(found == index, truth == index) or 0.0 for index in present]

@@ -33,7 +33,7 @@ def neighbours(network: nn.Module) -> Iterator[tuple[Place, Place]]:
         busy = [place for place in _layers(chain) if not isinstance(layer_at(place), IDLE)]
         for pair in pairwise(busy):
             layers = [layer_at(place) for place in pair]
-            shared = any(uses[layer] > 1 or _is_hooked(layer) for layer in layers)
+            shared = any(uses[layer] > 1 or is_hooked(layer) for layer in layers)
             if not shared and layers[0] not in found:  # chains lie in chains
                 found.add(layers[0])
                 yield pair
@@ -47,13 +47,13 @@ def _is_chain(module: nn.Module) -> bool:
 def _layers(chain: nn.Module) -> Iterator[Place]:
     """The layers of a chain, and of the chains in it, in the order of their calls."""
     for name, layer in vars(chain)["_modules"].items():  # also one that comes a second time
-        if _is_chain(layer) and not _is_hooked(layer):
+        if _is_chain(layer) and not is_hooked(layer):
             yield from _layers(layer)
         else:
             yield chain, name
 
 
-def _is_hooked(layer: nn.Module) -> bool:
+def is_hooked(layer: nn.Module) -> bool:
     """Whether others watch or change what goes in or comes out, as weight normalisation does."""
     hooks = vars(layer)
     return bool(hooks["_forward_hooks"] or hooks["_forward_pre_hooks"])

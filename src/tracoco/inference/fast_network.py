@@ -13,8 +13,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tracoco.inference.chains import layer_at, neighbours
 from tracoco.inference.fused_relu import fuse_relus
+from tracoco.inference.last_channels import use_last_channels
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.layers import CHANNELS_LAST
+from tracoco.networks.light_unet import Pointwise
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
@@ -40,10 +42,10 @@ def fast_network(network: nn.Module) -> nn.Module:
     """A network that says the same at test time; the given one stays as it is.
 
     Batch normalisation is a scale and a shift by then, and goes into the convolution before it, as
-    a ReLU behind it does. This is done only where it is certain which one that is: the two follow
-    one another in a `Sequential`, are used nowhere else, and are torch's own. A network without
-    such a pair is given back; otherwise weights that do not change are shared, and no others are
-    held twice.
+    a ReLU behind it does. On a CPU maps then have their channels last. This is done only where it
+    is certain which convolution that is: the two follow one another in a `Sequential`, are used
+    nowhere else, and are torch's or ours. A network without such a pair is given back; otherwise
+    weights that do not change are shared, and no others are held twice.
     """
     # What stands in the memo is taken for copied already.
     shared = {id(each): each for each in (*network.parameters(), *network.buffers())}
@@ -54,13 +56,14 @@ def fast_network(network: nn.Module) -> nn.Module:
         if _is_plain_convolution(layer_at(place)) and _is_settled_norm(layer_at(norm_place))
     ]
     for place, norm_place in pairs:
-        convolution = cast("_ConvNd", layer_at(place))
+        convolution = cast("_ConvNd", layer_at(place))  # a `Pointwise` has weights like one
         norm = cast("_BatchNorm", layer_at(norm_place))
         folded = fuse_conv_bn_eval(convolution, norm, isinstance(convolution, TRANSPOSED))
         setattr(*place, folded)
         setattr(*norm_place, nn.Identity())
     if pairs and not any(isinstance(part, NORMS) for part in fast.modules()):
         _put_channels_last(fast)
+        use_last_channels(fast)
         fuse_relus(fast)
     return fast if pairs else network
 
@@ -68,7 +71,7 @@ def fast_network(network: nn.Module) -> nn.Module:
 def _is_plain_convolution(layer: nn.Module) -> bool:
     # Kernels of a transposed convolution with groups are laid out otherwise than folding takes it.
     known = type(layer) in TRANSPOSED and vars(layer)["groups"] == 1
-    return known or type(layer) in CONVOLUTIONS
+    return known or type(layer) in (*CONVOLUTIONS, Pointwise)
 
 
 def _is_settled_norm(layer: nn.Module) -> bool:

@@ -12,7 +12,7 @@ from tracoco.files import read_json, write_json
 from tracoco.inference.sources import PredictedCase
 
 Note = dict[str, Any]
-EARLIER = {"rows": [], "cct": False, "weights": ""}
+EARLIER = {"rows": [], "cct": False, "weights": "", "averaged": False}
 """What a note of an earlier version lacks."""
 
 

@@ -19,10 +19,11 @@ from tracoco.inference.sources import PredictedCase, planned_predictions, shard_
 from tracoco.project.preprocess import check_channels
 from tracoco.project.problems import collected
 from tracoco.scans.reader import read_grids, read_images, scan_stem
+from tracoco.training.checkpoint import Weights
 from tracoco.training.run_folder import RunFolder
 
 DICOM_SEG = "dicom-seg"
-ORIGIN = ("run", "checkpoint", "weights", "cct")
+ORIGIN = ("run", "checkpoint", "weights", "averaged", "cct")
 """What makes two predictions of one scan the same."""
 
 
@@ -32,6 +33,7 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     out: Path,
     *,
     checkpoint: str = "last",
+    weights: Weights = "averaged",
     cct: bool = False,
     maps: Sequence[str] = (),
     dicom_seg: bool = False,
@@ -49,6 +51,7 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
         source: a scan, a folder of scans, or a project, which stands for its test cases.
         out: a folder, or a file for one scan.
         checkpoint: `last` or `best`.
+        weights: `averaged` where the run has averaged weights, or `raw`.
         cct: remove components that are too small to be believed from every label; maps keep them.
         maps: what to write besides, of `scan_maps.MAPS`.
         dicom_seg: write the labels as DICOM segmentations too.
@@ -57,14 +60,13 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         console: where progress is shown; nowhere if not given.
     """
-    predictor = Predictor.load(run, checkpoint=checkpoint, device=device)
+    predictor = Predictor.load(run, checkpoint=checkpoint, device=device, weights=weights)
     predictor.check_maps(maps)
     cases = planned_predictions(source, out, predictor.plan.channels)
     folder = cases[0].prediction.parent
     kinds = [*maps, *([DICOM_SEG] if dicom_seg else [])]
     cases = [_with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
-    weights = content_hash(RunFolder(run).checkpoint(checkpoint))
-    origin = dict(zip(ORIGIN, (str(run.absolute()), checkpoint, weights, cct), strict=True))
+    origin = _origin(run, checkpoint, predictor, cct=cct)
     notes = read_notes(folder)
     done = [] if redo else done_cases(cases, origin, notes.values())
     there = {case.case for case in done}
@@ -84,6 +86,12 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
             done.append(finished)
             on_case(case.case)
     return sorted(done, key=lambda case: case.case)
+
+
+def _origin(run: Path, checkpoint: str, predictor: Predictor, *, cct: bool) -> Note:
+    weights = content_hash(RunFolder(run).checkpoint(checkpoint))
+    values = (str(run.absolute()), checkpoint, weights, predictor.averaged, cct)
+    return dict(zip(ORIGIN, values, strict=True))
 
 
 def unlike_scans(cases: Sequence[PredictedCase], predictor: Predictor) -> list[str]:

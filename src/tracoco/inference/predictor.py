@@ -18,13 +18,14 @@ from tracoco.inference.resample import resampled
 from tracoco.inference.resized_slices import predict_resized
 from tracoco.inference.scan_maps import ScanMaps, disagreement
 from tracoco.inference.sliding_window import Predict, piece_axis, predict_pieces
+from tracoco.inference.window_size import Cover, chosen_cover
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
 from tracoco.scans.reader import read_image
 from tracoco.scans.scan import Scan
 from tracoco.training.build import run_crop, run_method
-from tracoco.training.checkpoint import Weights, load_checkpoint, method_state
+from tracoco.training.checkpoint import Weights, has_averaged, load_checkpoint, method_state
 from tracoco.training.run_folder import RunFolder
 from tracoco.training.team import choose_device
 
@@ -36,10 +37,13 @@ class Predictor:
     method: Method
     plan: Plan
     window: Index
+    """Size of the crops of the training, which decides the size of the windows."""
     config: InferenceConfig
     device: torch.device
     watermark: str = ""
     """What must be said wherever a result of this checkpoint is shown; mostly nothing."""
+    averaged: bool = False
+    """Whether the method has the averaged weights of its run."""
 
     @classmethod
     def load(
@@ -67,10 +71,12 @@ class Predictor:
                 "cases; use last"
             )
         method = run_method(config, plan)
-        method.load_state_dict(method_state(load_checkpoint(path), weights))
+        saved = load_checkpoint(path)
+        method.load_state_dict(method_state(saved, weights))
+        averaged = weights == "averaged" and has_averaged(saved)
         method.to(place).eval()
         window, watermark = run_crop(config, plan), folder.watermark(checkpoint)
-        return cls(method, plan, window, config.inference, place, watermark)
+        return cls(method, plan, window, config.inference, place, watermark, averaged)
 
     def __call__(
         self,
@@ -112,6 +118,10 @@ class Predictor:
                 "save entropy, or train with tracoco, cps or another method of two networks"
             )
 
+    def cover(self, shape: Sequence[int]) -> Cover:
+        """The windows for a scan of this shape on the grid of the network."""
+        return chosen_cover(self.method, shape, self.window, self.config)
+
     def _maps(
         self,
         array: NDArray[np.float32],
@@ -127,20 +137,22 @@ class Predictor:
         prepared = torch.from_numpy(to_network_grid(array, spacing, self.plan, box)).to(self.device)
         x, y, z = array.shape[1:]
         found = ScanMaps((x, y, z), self.plan, wanted, box, folder)
-        network_shape, axis = prepared.shape[1:], piece_axis(prepared.shape[1:], self.window)
+        network_shape = prepared.shape[1:]
+        cover = self.cover(network_shape)
+        axis = piece_axis(network_shape, cover.window)
         scan_shape = [box.size[stored] for stored in self.plan.stored_axes]
         with ready_to_predict(self.method) as method:
             predict = _with_disagreement(method) if "disagreement" in wanted else method.predict
-            pieces = self._pieces(predict, prepared)
+            pieces = self._pieces(predict, prepared, cover)
             for rows, channels in resampled(pieces, axis, network_shape, scan_shape):
                 found.fill(axis, rows, channels)
         return found
 
-    def _pieces(self, predict: Predict, prepared: Tensor) -> Iterable[Tensor]:
+    def _pieces(self, predict: Predict, prepared: Tensor, cover: Cover) -> Iterable[Tensor]:
         """The class probabilities, some rows of the scan after the other."""
         if self.plan.resize_slices:
             return [predict_resized(predict, prepared, self.window, self.config.batch)]
-        return predict_pieces(predict, prepared, self.window, self.config)
+        return predict_pieces(predict, prepared, *cover)
 
 
 def _with_disagreement(method: Method) -> Predict:

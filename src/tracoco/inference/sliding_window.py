@@ -18,19 +18,25 @@ Predict = Callable[[Tensor], Tensor]
 
 
 def predict_volume(
-    predict: Predict, volume: Tensor, window: Index, config: InferenceConfig
+    predict: Predict,
+    volume: Tensor,
+    window: Index,
+    config: InferenceConfig,
+    crop: Index | None = None,
 ) -> Tensor:
     """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z], on the volume's device.
 
     Args:
         predict: the network with its softmax; a window one slice thick reaches it as 2D crops.
         volume: the scan as it was prepared for training.
-        window: size of a window, the crop's size of the training.
+        window: size of a window; `window_size.chosen_cover` chooses it.
         config: stride or overlap of the windows, their weights, how many go through at once.
+        crop: the crop's size, where a window is larger. A smaller scan is padded to the crop on
+            both sides, as in training; what a window has beyond that lies behind the scan.
     """
     whole: Tensor | None = None
     axis, done = piece_axis(volume.shape[1:], window), 0
-    for piece in predict_pieces(predict, volume, window, config):
+    for piece in predict_pieces(predict, volume, window, config, crop):
         if whole is None:
             whole = piece.new_empty(len(piece), *volume.shape[1:])
         rows = piece.shape[axis + 1]
@@ -41,7 +47,11 @@ def predict_volume(
 
 
 def predict_pieces(
-    predict: Predict, volume: Tensor, window: Index, config: InferenceConfig
+    predict: Predict,
+    volume: Tensor,
+    window: Index,
+    config: InferenceConfig,
+    crop: Index | None = None,
 ) -> Iterator[Tensor]:
     """The same probabilities, a few rows along `piece_axis` after the other.
 
@@ -49,7 +59,7 @@ def predict_pieces(
     all probabilities at once would not fit in memory.
     """
     axis = piece_axis(volume.shape[1:], window)
-    padded, inner = _padded(volume, window)
+    padded, inner = _padded(volume, window, crop or window)
     places = window_places(tuple(padded.shape[1:]), window, config)
     places.sort(key=lambda box: box.start[axis])
     sums = WindowSums(window_weight(window, config.weights).to(volume.device), padded, axis)
@@ -137,10 +147,10 @@ def window_weight(window: Index, kind: str) -> Tensor:
     return weight
 
 
-def _padded(volume: Tensor, window: Index) -> tuple[Tensor, Box]:
+def _padded(volume: Tensor, window: Index, crop: Index) -> tuple[Tensor, Box]:
     """The volume made at least as large as a window, and where the volume lies in it."""
     shape = tuple(volume.shape[1:])
-    before = [-start_range(n, w)[0] for n, w in zip(shape, window, strict=True)]
+    before = [-start_range(n, length)[0] for n, length in zip(shape, crop, strict=True)]
     after = [max(0, w - n) - b for n, w, b in zip(shape, window, before, strict=True)]
     pads = [
         amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair

@@ -22,6 +22,8 @@ class ContextFile(BaseModel):
 
     source: str
     checkpoint: str
+    averaged: bool = False
+    """Whether the weights were the averaged ones of the run."""
     watermark: str = ""
     """What must be said of the checkpoint; mostly nothing."""
     crop: tuple[int, ...]

@@ -39,6 +39,11 @@ def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoin
     return checkpoint
 
 
+def has_averaged(checkpoint: Checkpoint) -> bool:
+    """Whether averaged weights were saved beside the raw ones."""
+    return bool(checkpoint.get("averaged"))
+
+
 def method_state(checkpoint: Checkpoint, weights: Weights = "averaged") -> dict[str, Any]:
     """The state of a method as it predicts: with its averaged weights, if it has any."""
     averaged = checkpoint.get("averaged", {}) if weights == "averaged" else {}

@@ -90,7 +90,7 @@ def _histograms(
     def answers() -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
         for case in cases:
             volume = torch.from_numpy(np.array(case.image())).to(predictor.device)
-            found = predict_volume(method.predict, volume, predictor.window, predictor.config)
+            found = predict_volume(method.predict, volume, *predictor.cover(volume.shape[1:]))
             # Windows are averaged in single precision, which may end a hair outside of [0, 1].
             yield (1 - found[0]).clamp(0, 1).cpu().numpy(), case.label()
             on_case(case.id)

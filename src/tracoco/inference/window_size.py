@@ -1,0 +1,158 @@
+"""Which windows a scan is covered with: of the crop's size, or as large as memory allows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import lcm, prod
+from typing import NamedTuple
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from tracoco.config import InferenceConfig
+from tracoco.geometry import Index
+from tracoco.inference.sliding_window import piece_axis, strides
+from tracoco.methods.method import Method
+from tracoco.networks.light_unet import Double, Pointwise
+from tracoco.networks.network import Network
+
+LOCAL = (
+    *(nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.MaxPool2d, nn.MaxPool3d),
+    *(
+        nn.Dropout,
+        nn.Dropout2d,
+        nn.Dropout3d,
+        nn.Identity,
+        nn.ReLU,
+        nn.LeakyReLU,
+        Pointwise,
+        Double,
+    ),
+)
+"""Layers whose answer for a voxel depends on voxels near to it, and not on the window's size."""
+MAPS = 6
+"""Maps of the finest level that a pass holds at once: what a convolution takes and gives, a copy of
+both, a skip, and about as much as one more at all coarser levels."""
+ANSWERS = 4
+"""Maps of the classes that are held at once: logits, probabilities, and copies of both."""
+FLOAT = 4
+"""Bytes of a value."""
+
+
+class Cover(NamedTuple):
+    """Windows for a scan."""
+
+    window: Index
+    config: InferenceConfig
+    """With the overlap as a share of these windows, and as many at once as memory allows."""
+    crop: Index
+
+
+def chosen_cover(
+    method: Method, shape: Sequence[int], crop: Index, config: InferenceConfig
+) -> Cover:
+    """The windows for a scan of this shape, as `InferenceConfig.window` says.
+
+    Where one window for the whole scan would take too much memory, the scan is split evenly, along
+    one axis after the other, and never into windows shorter than the crop. Neighbours have as many
+    voxels in common as windows of the crop's size would have.
+    """
+    free = config.window == "auto" and config.stride is None
+    networks = _networks_of_any_size(method) if free else []
+    if not networks:
+        return Cover(crop, config, crop)
+    shared = tuple(n - step for n, step in zip(crop, strides(crop, config.overlap), strict=True))
+    stride = tuple(map(lcm, *(network.stride for network in networks)))
+    flat = len(crop) - len(stride)  # the axis of the slices in 2D projects
+    lengths = [[1]] * flat + [
+        list(_lengths(*axis))
+        for axis in zip(shape[flat:], crop[flat:], stride, shared[flat:], strict=True)
+    ]
+    demand, most = Demand.of(networks, shape), config.memory_gb * 1e9
+    window = _largest(lengths, demand, most)
+    shares = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
+    batch = max(1, min(config.batch, demand.windows_within(window, most)))
+    return Cover(window, config.model_copy(update={"overlap": shares, "batch": batch}), crop)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """An estimate of the memory that windows of any size take for one scan."""
+
+    shape: Index
+    voxel_bytes: int
+    """Of a pass, for each voxel of a window."""
+    sum_bytes: int
+    """Of the sums over windows, for each voxel of the band that they are kept for."""
+
+    @classmethod
+    def of(cls, networks: Sequence[Network], shape: Sequence[int]) -> "Demand":
+        """For networks that are asked one after the other."""
+        width = max(max(each.feature_channels[0], each.decoder_channels[-1]) for each in networks)
+        classes = max(len(next(each.head.parameters())) for each in networks)
+        voxel_bytes = FLOAT * (MAPS * width + ANSWERS * classes)
+        return cls(tuple(shape), voxel_bytes, FLOAT * (classes + 1))
+
+    def bytes_for(self, window: Index) -> int:
+        """Of one window that goes through the network, and of the sums."""
+        return prod(window) * self.voxel_bytes + self._of_sums(window)
+
+    def windows_within(self, window: Index, most: float) -> int:
+        """How many windows may go through at once."""
+        return int((most - self._of_sums(window)) // (prod(window) * self.voxel_bytes))
+
+    def _of_sums(self, window: Index) -> int:
+        band = list(map(max, self.shape, window))
+        axis = piece_axis(self.shape, window)
+        band[axis] = window[axis]
+        return prod(band) * self.sum_bytes
+
+
+def _networks_of_any_size(method: Method) -> list[Network]:
+    """The networks of a method, if windows of any size get the same answer from all of them.
+
+    Networks that are not ours do not say which sizes they can take.
+    """
+    networks = [method.inference_network(), *method.trained_networks()]
+    ours = [[part for part in each.modules() if isinstance(part, Network)] for each in networks]
+    leaves = [part for each in networks for part in each.modules() if not list(part.children())]
+    able = all(ours) and all(_is_local(part) for part in leaves)
+    return [part for each in ours for part in each] if able else []
+
+
+def _is_local(layer: nn.Module) -> bool:
+    """Whether the answer of a layer for a voxel is the same in windows of any size."""
+    if isinstance(layer, _BatchNorm):
+        return layer.running_mean is not None
+    if isinstance(layer, nn.Upsample):  # aligned corners stretch a map by its length
+        return not layer.align_corners
+    return isinstance(layer, LOCAL)
+
+
+def _lengths(length: int, crop: int, stride: int, shared: int) -> Iterator[int]:
+    """Lengths of windows that cover an axis in 1, 2, ... parts, down to the crop's."""
+    last, parts = 0, 1
+    while last != crop:
+        even = -(-(length + (parts - 1) * shared) // parts)
+        found = max(crop, -(-even // stride) * stride)
+        if found != last:
+            yield found
+        last, parts = found, parts + 1
+
+
+def _largest(lengths: list[list[int]], demand: Demand, most: float) -> Index:
+    """Take the largest window within so many bytes, or the smallest; longest lengths come first."""
+    places = [0] * len(lengths)
+
+    def window(places: Sequence[int]) -> Index:
+        return tuple(axis[place] for axis, place in zip(lengths, places, strict=True))
+
+    while demand.bytes_for(window(places)) > most:
+        splits = [
+            [*places[:axis], places[axis] + 1, *places[axis + 1 :]]
+            for axis in range(len(lengths))
+            if places[axis] + 1 < len(lengths[axis])
+        ]
+        if not splits:
+            break
+        places = min(splits, key=lambda each: demand.bytes_for(window(each)))
+    return window(places)
