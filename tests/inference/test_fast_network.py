@@ -11,8 +11,6 @@ from torch.nn.utils.parametrizations import weight_norm
 from tracoco.config import MethodChoice
 from tracoco.inference.fast_network import fast_network, ready_to_predict
 from tracoco.methods.method import Method, RunFacts, build_method, evaluating
-from tracoco.networks.light_unet import Double, Pointwise
-from tracoco.networks.light_unet import Residual as LightResidual
 from tracoco.networks.network import build_network
 
 
@@ -102,38 +100,6 @@ def test_other_decoders_say_the_same(up: Any) -> None:
     network = build_network("vnet", channels=1, classes=2, dimensions=3, filters=2)
     network.decoder = network.make_decoder(up)  # type: ignore[operator]  # a Network
     assert norms(assert_same(settled(network), random(1, 1, 32, 16, 16))) == 0
-
-
-@pytest.mark.parametrize("up", ["transpose", "linear", "nearest"])
-@pytest.mark.parametrize(
-    "strides", [((2, 2, 1), (2, 2, 2), (1, 2, 2)), ((2, 1), (2, 2))], ids=["3d", "2d"]
-)
-def test_a_light_unet_of_any_form_says_the_same(strides: tuple[Any, ...], up: Any) -> None:
-    dimensions = len(strides[0])
-    torch.manual_seed(0)
-    network = build_network(
-        "light-unet", channels=1, classes=3, dimensions=dimensions, filters=4, strides=strides
-    )
-    network.decoder = network.make_decoder(up)  # type: ignore[operator]  # a Network
-    fast = assert_same(settled(network), random(2, 1, *(16, 24, 8)[:dimensions]))
-    kinds = {type(part) for part in fast.modules()}
-    assert not kinds & {Pointwise, Double, LightResidual}
-
-
-def test_a_light_unet_with_instance_normalisation_is_left_as_it_is() -> None:
-    common = {"channels": 1, "classes": 2, "dimensions": 3, "filters": 4}
-    network = build_network("light-unet", **common, normalisation="instance")  # type: ignore[arg-type]
-    assert fast_network(network.eval()) is network
-
-
-def test_a_layer_that_others_watch_is_kept() -> None:
-    network = settled(build_network("light-unet", channels=1, classes=2, dimensions=2, filters=4))
-    seen: list[int] = []
-    head: Any = network.head
-    head.register_forward_hook(lambda *_: seen.append(1))
-    fast = assert_same(network, random(1, 1, 16, 16))
-    assert isinstance(fast.head, Pointwise)
-    assert len(seen) == 2
 
 
 class Reader(nn.Module):
