@@ -291,7 +291,7 @@ class TrainingConfig(Settings):
     ema_decay: float = Field(default=0.99, ge=0, lt=1)
     """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
     about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
-    precision: Literal["auto"] | Precision = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: that of the plan if it has one, else bf16 where the device has instructions for it and
     a trial shows that it is faster, else fp32. On CPUs, convolutions whose gradients torch computes
     wrongly in bf16 stay in fp32. What was taken stands in the run's facts, and a resumed run takes

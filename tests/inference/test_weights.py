@@ -50,14 +50,17 @@ def test_a_run_with_averaged_weights_has_two_answers(averaged_run: Path, project
     assert not Predictor.load(averaged_run, device="cpu", weights="raw").averaged
 
 
-def test_a_run_without_has_one_answer(run: Path, project: Project, tmp_path: Path) -> None:
+def test_a_run_without_has_one_answer(project: Project, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = ["method.name=supervised", "training.ema_decay=0", *SHORT]
+    train(project, load_config(None, settings), run, device="cpu")
     averaged, raw = (levels(run, project, kind) for kind in ("averaged", "raw"))
     assert (averaged == raw).all()
-    predict(run, project, tmp_path, "--weights", "raw")
-    made = (tmp_path / "case000.nii.gz").stat().st_mtime_ns
-    predict(run, project, tmp_path, "--weights", "averaged")  # there already
-    assert (tmp_path / "case000.nii.gz").stat().st_mtime_ns == made
-    assert read_json(tmp_path / "predictions.json")["averaged"] is False
+    predict(run, project, tmp_path / "out", "--weights", "raw")
+    made = (tmp_path / "out" / "case000.nii.gz").stat().st_mtime_ns
+    predict(run, project, tmp_path / "out", "--weights", "averaged")  # there already
+    assert (tmp_path / "out" / "case000.nii.gz").stat().st_mtime_ns == made
+    assert read_json(tmp_path / "out" / "predictions.json")["averaged"] is False
 
 
 def test_notes_say_which_weights_were_used(

@@ -100,7 +100,7 @@ def test_slices_are_whole_and_stay_slices() -> None:
     ],
 )
 def test_networks_that_see_the_size_of_a_window_keep_the_crop(
-    name: str, dimensions: int, settings: dict[str, str]
+    name: str, dimensions: int, settings: dict[str, Any]
 ) -> None:
     method = Trained(network(name, dimensions, **settings))
     crop = (16, 16, 16) if dimensions == 3 else (1, 16, 16)
