@@ -174,7 +174,7 @@ def test_width_steps_and_precision_say_what_they_are_for() -> None:
     on_cpu = explain_plan(PLAN, FINGERPRINT, 99)
     assert named(on_cpu, "filters").why == "as on every CPU, for time"
     assert named(on_cpu, "filters").numbers == "channels of the levels: 16, 32, 64, 128, 256"
-    assert named(on_cpu, "precision").value == "fp32"
+    assert named(on_cpu, "precision").value == "auto"
     assert named(on_cpu, "steps").numbers == "8000 pairs of crops in all"
     plan = make_plan(FINGERPRINT, memory_gb=24, device="gpu")
     on_gpu = explain_plan(plan, FINGERPRINT, 24, "gpu")
@@ -195,7 +195,7 @@ def test_a_plan_of_before_says_what_it_does_not_state() -> None:
     explanation = explain_plan(old, FINGERPRINT, 99)
     assert named(explanation, "filters").why == "not stated: 16; else 16"
     assert (named(explanation, "steps").value, named(explanation, "precision").value) == (
-        *("2000", "fp32"),
+        *("2000", "auto"),
     )
 
 

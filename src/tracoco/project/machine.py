@@ -51,9 +51,9 @@ class Machine:
         return self.memory_gb * (SHARE_OF_GPU if self.device == "gpu" else 1)
 
     @property
-    def precision(self) -> Precision:
-        """What convolutions are computed in: on CPUs bf16 is rarely faster."""
-        return "bf16" if self.device == "gpu" else "fp32"
+    def precision(self) -> Precision | None:
+        """What convolutions are computed in; None leaves it to a trial when a run starts."""
+        return "bf16" if self.device == "gpu" else None
 
     @property
     def sizes(self) -> tuple[Size, ...]:

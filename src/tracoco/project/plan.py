@@ -71,7 +71,7 @@ class Plan(Settings):
     precision: Precision | None = Field(
         default=None,
         description="What convolutions are computed in: fp32, or bf16, which takes half the memory "
-        "and suits GPUs. null: fp32.",
+        "and suits GPUs. null: what is faster on the machine, by a trial when a run starts.",
     )
     normalisation: Literal["range", "zscore"] = Field(
         default="range",

@@ -32,7 +32,7 @@ class Task:
     @property
     def precision(self) -> Precision:
         """What convolutions are computed in."""
-        return self.given.get("precision") or self.machine.precision
+        return self.given.get("precision") or self.machine.precision or "fp32"
 
 
 @dataclass(frozen=True, slots=True)
