@@ -83,7 +83,7 @@ class AugmentationConfig(Settings):
     that are changed. Amounts of intensity are relative to the crops themselves.
     """
 
-    strength: Literal["off", "light", "full"] = "full"
+    strength: Literal["off", "light", "full"] = "light"
     """How much augmentation there is in all."""
     rotation: float = Field(default=0.0, ge=0, le=180)
     """Largest angle in degrees, in each plane; thick slices rotate in their own plane alone."""
@@ -246,16 +246,17 @@ class OptimizerConfig(Settings):
     `name` gives the settings that are not given by themselves.
     """
 
-    name: Literal["sgd", "adamw"] = "adamw"
-    lr: float = Field(default=2e-3, gt=0)
+    name: Literal["sgd", "adamw"] = "sgd"
+    """With BatchNorm and few labels, co-training under AdamW lost structures (docs/recipe.md)."""
+    lr: float = Field(default=0.05, gt=0)
     """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD; for AdamW the first beta."""
-    weight_decay: float = Field(default=0.01, ge=0)
-    schedule: Literal["poly", "cosine"] = "cosine"
+    weight_decay: float = Field(default=5e-4, ge=0)
+    schedule: Literal["poly", "cosine"] = "poly"
     """How the learning rate falls to zero after the warm-up."""
     poly_power: float = Field(default=0.9, ge=0)
-    warmup: float = Field(default=0.05, ge=0, lt=1)
+    warmup: float = Field(default=0.0, ge=0, lt=1)
     """Share of the steps in which the learning rate rises linearly to its largest value."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest norm of each network's gradient; none by default."""
