@@ -18,6 +18,7 @@ from tracoco.experiment.experiment import Experiment
 from tracoco.geometry import Index
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
+from tracoco.project.plan_file import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.training.journal import Journal
 from tracoco.training.progress import SilentDisplay
@@ -40,6 +41,9 @@ def rows(work: Path) -> list[Row]:
     """Both rows on eight volumes, of which four are labelled."""
     data = write_data_set(work / "scans", SHAPE, labelled=4, unlabelled=4, suffix=".nii")
     project = init_project(data, work / "project")
+    # The other side brightens within [0, 1].
+    plan = project.load_plan().model_copy(update={"normalisation": "range"})
+    write_plan(project.plan_file, plan)
     prepare(project)
 
     def experiment(crop: Index, *settings: str) -> Experiment:
@@ -99,7 +103,7 @@ def _interpolated(full: Experiment, plain: Experiment) -> Row:
         "pairs/s",
         ours / other,
         "at least",
-        0.01,
+        0.04,
         f"Full augmentation: a batch of 2 + 2 pairs takes {1000 * seconds[0]:.0f} ms with "
         f"interpolation and {1000 * seconds[1]:.0f} ms without.",
     )
