@@ -130,7 +130,7 @@ def test_the_weight_rises_once_labelled_crops_are_known_and_it_is_said(tmp_path:
     # Two decisions until it is known, after steps 2 and 4; then 0.25 more at each.
     assert weights == [0, 0, 0, 0, 0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75]
     assert sum("unlabelled crops count from here on" in line for line in lines.said) == 1
-    assert load_checkpoint(tmp_path / "supervised.pt")["step"] == 4
+    assert load_checkpoint(tmp_path / "supervised-4.pt")["step"] == 4
 
 
 @pytest.mark.usefixtures("quick")
@@ -144,7 +144,7 @@ def test_a_run_ends_with_the_better_of_its_last_and_its_supervised_weights(
     def validate(method: Method) -> dict[str, float]:
         state = method.state_dict()
         early = bool(kept) and all(torch.equal(state[name], kept[name]) for name in kept)
-        path = tmp_path / "supervised.pt"
+        path = tmp_path / "supervised-4.pt"
         if path.exists():
             kept.update(load_checkpoint(path)["averaged"])
         return {"dice": 0.9 if early == supervised_is_better else 0.5}
@@ -152,7 +152,7 @@ def test_a_run_ends_with_the_better_of_its_last_and_its_supervised_weights(
     result = run(made, validate=validate)
     assert result.ended_with is not None
     assert result.ended_with.supervised == supervised_is_better
-    last, early = (load_checkpoint(tmp_path / f"{n}.pt") for n in ("last", "supervised"))
+    last, early = (load_checkpoint(tmp_path / f"{n}.pt") for n in ("last", "supervised-4"))
     same = all(torch.equal(last["averaged"][key], early["averaged"][key]) for key in kept)
     assert same == supervised_is_better
     assert last["step"] == STEPS
@@ -182,7 +182,7 @@ def test_without_unlabelled_crops_there_is_no_weight_to_log(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_run_that_loses_a_structure_goes_back_and_can_still_be_resumed(
+def test_a_run_that_loses_a_structure_goes_back_to_its_supervised_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def health(*_: object) -> dict[str, float]:
@@ -203,6 +203,43 @@ def test_a_run_that_loses_a_structure_goes_back_and_can_still_be_resumed(
     assert made.unlabelled
     assert made.unlabelled.limit == 0.5
     # After step 9 the weights were those of step 4, and two steps followed.
-    early = load_checkpoint(tmp_path / "supervised.pt")
+    early = load_checkpoint(tmp_path / "supervised-4.pt")
     state = load_checkpoint(tmp_path / "last.pt")["optimizer"]["state"]
     assert {int(each["step"]) for each in state.values()} == {early["step"] + 2}
+
+
+@pytest.mark.usefixtures("quick")
+def test_resumed_from_before_it_went_back_a_run_is_bitwise_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Known at step 4, lost at step 10, known again at step 14: killed at step 15, it goes on from
+    # step 5, by when the folder has the weights of both beginnings.
+    monkeypatch.setattr(unlabelled_weight, "SHARE_WINDOW", 1)
+    config = recipe(steps=20, save_every=5)
+
+    def lost_at_step_10(made: Trainer) -> Trainer:
+        def health(_: Batch) -> dict[str, float]:
+            present = 0.0 if made.step in (8, 9) else 0.5
+            return {"share/0": 1 - present, "share/1": present}
+
+        monkeypatch.setattr(made.method, "health", health)
+        return made
+
+    whole = lost_at_step_10(trainer(tmp_path / "whole", config=config))
+    run(whole, stop=20)
+    killed = lost_at_step_10(trainer(tmp_path / "parts", config=config))
+    kept = killed.save
+    monkeypatch.setattr(
+        killed, "save", lambda name: (killed.step > 5 and name == "last.pt") or kept(name)
+    )
+    run(killed, stop=15)
+    resumed = lost_at_step_10(trainer(tmp_path / "parts", config=config))
+    resumed.resume()
+    assert resumed.step == 5
+    assert (tmp_path / "parts" / "supervised-14.pt").exists()
+    run(resumed, stop=20)
+    one, two = (load_checkpoint(tmp_path / part / "last.pt") for part in ("whole", "parts"))
+    assert one["unlabelled"] == two["unlabelled"]
+    assert one["unlabelled"]["limit"] == 0.5
+    for key, value in one["method"].items():
+        torch.testing.assert_close(two["method"][key], value, rtol=0, atol=0, msg=key)

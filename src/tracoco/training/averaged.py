@@ -1,6 +1,6 @@
 """Averaged weights: an exponential moving average (EMA) over the steps of a run.
 
-They are steadier than the weights of any one step, and score higher for it on new scans.
+They are steadier than the weights of any one step.
 """
 
 from collections.abc import Iterator

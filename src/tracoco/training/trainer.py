@@ -195,7 +195,7 @@ class Trainer:
             record |= self._watch(self.unlabelled, batch, record["health"])
         self.step += 1
         if self.unlabelled and self.unlabelled.began == self.step:
-            self.save("supervised.pt")
+            self.save(supervised_weights(self.step))
         return record, signal
 
     def _weighted(self, terms: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
@@ -219,7 +219,8 @@ class Trainer:
             figures = self.team.mean([*overlaps, *shares])
             weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
             if weight.lost:
-                self._restore(load_checkpoint(self.folder / "supervised.pt", self.team.device))
+                path = self.folder / supervised_weights(weight.supervised_until)
+                self._restore(load_checkpoint(path, self.team.device))
         return {
             "unlabelled": {"weight": used, "known": weight.known},
             "restrained": weight.fading,
@@ -296,9 +297,10 @@ class Trainer:
 
         None where there is nothing to choose from.
         """
-        path = self.folder / "supervised.pt"
-        if not (self.team.leads and self.averaged and path.exists()):
+        until = self.unlabelled.supervised_until if self.unlabelled else None
+        if not self.team.leads or self.averaged is None or until is None:
             return None
+        path = self.folder / supervised_weights(until)
         with self._as_predicting():
             last = validate(self.method)["dice"]
         latest = {name: value.clone() for name, value in self.averaged.state_dict().items()}
@@ -327,6 +329,15 @@ class Trainer:
             if self.averaged:
                 state["averaged"] = self.averaged.state_dict()
             save_checkpoint(self.folder / name, self.identity | state)
+
+
+def supervised_weights(step: int | None) -> str:
+    """File of the weights from before unlabelled crops began to count at a step.
+
+    Each beginning has its own: a run that is resumed from before a later one still finds the
+    weights that it goes back to.
+    """
+    return f"supervised-{step}.pt"
 
 
 def build_optimizer(

@@ -20,7 +20,7 @@ CHECK_EVERY = 10
 WINDOW = 10
 """Decisions whose Dice is averaged: a hundred steps."""
 SHARE_WINDOW = 3
-"""Decisions whose class shares are averaged. In runs that failed, a structure was gone from the
+"""Decisions whose class shares are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""
 KNOWN_DICE = 0.6
 """Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
@@ -57,6 +57,9 @@ class UnlabelledWeight:
         """Largest value; half as large each time that a class was lost."""
         self.began: int | None = None
         """The step at which unlabelled crops began to count; None if they do not yet."""
+        self.supervised_until: int | None = None
+        """The last such step, also while they must begin anew: its weights are the ones to go back
+        to."""
         self.fading: list[int] = []
         """Classes that fade at the moment."""
         self.lost: list[int] = []
@@ -102,7 +105,7 @@ class UnlabelledWeight:
             self._shares.append(list(shares))
         if self.began is None:
             if len(self._dice) == WINDOW and self.known >= KNOWN_DICE and self._all_present():
-                self.began = step + 1
+                self.began = self.supervised_until = step + 1
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
         self.value = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
@@ -143,6 +146,7 @@ class UnlabelledWeight:
             "value": self.value,
             "limit": self.limit,
             "began": self.began,
+            "supervised_until": self.supervised_until,
             "fading": list(self.fading),
         }
 
@@ -152,6 +156,7 @@ class UnlabelledWeight:
         self._shares = deque(state["shares"], maxlen=SHARE_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
+        self.supervised_until = state["supervised_until"]
         self.fading = list(state["fading"])
 
 
