@@ -213,7 +213,7 @@ def test_without_pairs_the_second_crop_is_not_read(project: Project) -> None:
 
 
 NO_CHANCES = AugmentationConfig(
-    **{name: 0.0 for name in AugmentationConfig.model_fields if name.endswith("_chance")}  # type: ignore[arg-type]
+    **{name: 0.0 for name in AugmentationConfig.model_fields if name.endswith("_chance")}  # type: ignore[arg-type]  # all are chances
 )
 
 

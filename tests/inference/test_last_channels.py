@@ -40,7 +40,7 @@ def test_a_light_unet_of_any_form_says_the_same(strides: tuple[Any, ...], up: An
 
 def test_a_light_unet_with_instance_normalisation_is_left_as_it_is() -> None:
     common = {"channels": 1, "classes": 2, "dimensions": 3, "filters": 4}
-    network = build_network("light-unet", **common, normalisation="instance")  # type: ignore[arg-type]
+    network = build_network("light-unet", **common, normalisation="instance")  # type: ignore[arg-type]  # by name
     assert fast_network(network.eval()) is network
 
 

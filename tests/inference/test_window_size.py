@@ -134,7 +134,7 @@ def test_a_vnet_may_have_large_windows() -> None:
 
 def test_too_little_memory_splits_a_scan_evenly() -> None:
     method, crop, shape = batch_unet(3), (16, 16, 16), (96, 48, 48)
-    voxel = Demand.of([method.network], shape).voxel_bytes  # type: ignore[list-item]
+    voxel = Demand.of([method.network], shape).voxel_bytes  # type: ignore[list-item]  # one of ours
     # Two parts of the longest axis, with 8 voxels in common: (96 + 8) / 2 = 52, that is 56.
     half = InferenceConfig(window="auto", memory_gb=1.2 * 56 * 48 * 48 * voxel / 1e9)
     cover = chosen_cover(method, shape, crop, half)
@@ -160,7 +160,7 @@ def test_windows_are_within_memory_or_the_crops_and_cover_all(
     window, told, _ = chosen_cover(method, shape, crop, config)
     assert all(n % 8 == 0 and n >= 16 for n in window)
     shared = tuple(round(16 * overlap) for _ in crop)
-    demand = Demand.of([method.network], shape)  # type: ignore[list-item]
+    demand = Demand.of([method.network], shape)  # type: ignore[list-item]  # one of ours
     assert demand.bytes_for(window) <= memory * 1e9 or window == crop
     assert 1 <= told.batch <= config.batch
     padded = tuple(map(max, shape, window))

@@ -57,7 +57,7 @@ def test_a_recomputed_pass_has_the_same_gradient() -> None:
         made = network().train()
         keep_in_fp32(made[0])
         if lean:
-            made.forward = Recomputed(made)  # type: ignore[method-assign]
+            made.forward = Recomputed(made)  # type: ignore[method-assign]  # as arranged
         half(made, MAPS).float().square().sum().backward()
         gradients.append([weight.grad for weight in made.parameters()])
     for plain, again in zip(*gradients, strict=True):

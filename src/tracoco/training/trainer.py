@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import Config, OptimizerConfig
+from tracoco.config import Config
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, evaluating
@@ -19,9 +19,9 @@ from tracoco.training.arrangement import Arrangement, arrange
 from tracoco.training.averaged import AveragedWeights
 from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from tracoco.training.journal import Journal
+from tracoco.training.optimizer import build_optimizer, learning_rate
 from tracoco.training.overflow import OverflowGuard
 from tracoco.training.run_log import Record
-from tracoco.training.schedule import learning_rate
 from tracoco.training.signals import StopRequest
 from tracoco.training.team import Team
 from tracoco.training.unlabelled_weight import UnlabelledWeight, structure_overlaps
@@ -87,7 +87,9 @@ class Trainer:
         self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
         self.config, self.folder, self.team, self.identity = config, folder, team, identity
-        self.optimizer = build_optimizer(method, config.optimizer, self.arrangement)
+        self.optimizer = build_optimizer(
+            method, config.optimizer, fused=self.arrangement.fused_optimizer
+        )
         self.scaler = torch.amp.GradScaler(
             team.device.type, enabled=self.arrangement.precision == "fp16"
         )
@@ -338,17 +340,6 @@ def supervised_weights(step: int | None) -> str:
     weights that it goes back to.
     """
     return f"supervised-{step}.pt"
-
-
-def build_optimizer(
-    method: Method, config: OptimizerConfig, arrangement: Arrangement
-) -> torch.optim.Optimizer:
-    """The main optimizer of a method."""
-    groups, fused = method.parameter_groups(), arrangement.fused_optimizer or None
-    shared: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay, "fused": fused}
-    if config.name == "adamw":
-        return torch.optim.AdamW(groups, betas=(config.momentum, 0.999), **shared)
-    return torch.optim.SGD(groups, momentum=config.momentum, **shared)
 
 
 def _differing(found: Any, expected: Any) -> tuple[Any, Any]:

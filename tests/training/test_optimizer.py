@@ -3,7 +3,7 @@
 import pytest
 
 from tracoco.config import OptimizerConfig
-from tracoco.training.schedule import learning_rate
+from tracoco.training.optimizer import learning_rate
 
 
 def test_poly_falls_by_its_power_from_the_first_step() -> None:

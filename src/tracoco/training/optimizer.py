@@ -1,8 +1,23 @@
-"""The learning rate of each step."""
+"""The optimizer of a run, and its learning rate at each step."""
 
 import math
+from typing import Any
+
+import torch
 
 from tracoco.config import OptimizerConfig
+from tracoco.methods.method import Method
+
+
+def build_optimizer(
+    method: Method, config: OptimizerConfig, *, fused: bool = False
+) -> torch.optim.Optimizer:
+    """The main optimizer of a method; `fused` takes its step in one kernel, as GPUs can."""
+    groups, decay = method.parameter_groups(), config.weight_decay
+    shared: dict[str, Any] = {"lr": config.lr, "weight_decay": decay, "fused": fused or None}
+    if config.name == "adamw":
+        return torch.optim.AdamW(groups, betas=(config.momentum, 0.999), **shared)
+    return torch.optim.SGD(groups, momentum=config.momentum, **shared)
 
 
 def learning_rate(step: int, total_steps: int, config: OptimizerConfig) -> float:
