@@ -43,7 +43,7 @@ class StepMemory:
 
 
 def step_memory(config: Config, plan: Plan) -> StepMemory | None:
-    """Weights, momentum, and the most that a forward and a backward pass have alive at once.
+    """Weights, averages, moments of the optimizer, and the most that a step has alive at once.
 
     In that: the batch, all maps that autograd keeps, gradients, what losses and a convolution need
     for the moment. Not in that: torch itself, and what its allocator holds in reserve. None where
@@ -81,7 +81,13 @@ def _peak(config: Config, plan: Plan, *, checkpointing: bool) -> int:
         # `auto` counts as fp32, which takes more.
         _step(shell, batch, PRECISIONS.get(config.training.precision))
         peak = memory.peak_bytes
-    return peak + _bytes(method) + (_trained_bytes(method) if config.optimizer.momentum else 0)
+    return peak + _bytes(method) + _copies(config) * _trained_bytes(method)
+
+
+def _copies(config: Config) -> int:
+    """Numbers that the optimizer and the average keep for each weight that learns."""
+    moments = 2 if config.optimizer.name == "adamw" else int(config.optimizer.momentum > 0)
+    return moments + int(config.training.ema_decay > 0)
 
 
 def _step(method: Method, batch: Batch, dtype: torch.dtype | None) -> None:
