@@ -71,6 +71,13 @@ def test_crops_are_turned_where_their_plane_has_square_voxels(
     assert replace(experiment, plan=plan).source(ALONE).rule.turns is turns
 
 
+def test_crops_are_mirrored_where_the_plan_allows_it(project: Project) -> None:
+    experiment = Experiment.of(project, load_config(None, SHORT))
+    assert experiment.source(ALONE).rule.flip_axes == ()
+    plan = experiment.plan.model_copy(update={"mirror_axes": (0, 2)})
+    assert replace(experiment, plan=plan).source(ALONE).rule.flip_axes == (0, 2)
+
+
 @pytest.mark.parametrize(("second", "turns"), [(1.005, True), (1.02, False)])
 @pytest.mark.parametrize("part", ["labelled", "unlabelled"])
 def test_one_scan_of_longer_voxels_keeps_all_from_being_turned(

@@ -179,9 +179,10 @@ class DataConfig(Settings):
     slice_sampling: Literal["by_case", "uniform"] = "by_case"
     """For 2D projects. by_case: every case equally often, then any slice of it. uniform: every
     slice equally often, as lists of slices are sampled."""
-    flips: Literal["all", "plane", "none"] = "none"
-    """Axes that may be reversed: all, those of the plane of quarter turns, or none. A body is not
-    symmetric: short trainings are better without (docs/benchmarks.md); try it in long ones."""
+    flips: Literal["plan", "all", "plane", "none"] = "plan"
+    """Axes along which crops are mirrored, each in half of the pairs: those that the plan allows
+    (`mirror_axes`), all, those of the plane of quarter turns, or none. A body is not symmetric, so
+    a new plan allows none."""
     turns: bool = False
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)

@@ -278,6 +278,22 @@ def test_crops_keep_to_the_limits_of_the_plan(project: Project) -> None:
     assert (lows, highs) == ({-0.5}, {0.25})
 
 
+def test_crops_are_mirrored_along_the_axes_that_the_plan_allows(project: Project) -> None:
+    def reversed_axes(settings: CropRule) -> set[int]:
+        pairs = [
+            draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
+            for seed in range(20)
+        ]
+        return {axis for pair in pairs for axis in pair.first.orientation.reversed_axes}
+
+    allowed = replace(rule((12, 10, 8)), mirror_axes=(0, 2))
+    assert allowed.config.flips == "plan"
+    assert reversed_axes(allowed) == {0, 2}
+    assert reversed_axes(rule((12, 10, 8))) == set()
+    unasked = allowed.config.model_copy(update={"flips": "none"})
+    assert reversed_axes(replace(allowed, config=unasked)) == set()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_label_moves_with_the_image(project: Project, seed: int) -> None:
     pair = draw_crop_pair(

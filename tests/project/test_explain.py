@@ -27,6 +27,14 @@ def named(explanation: Explanation, name: str) -> Reason:
     return found
 
 
+def test_mirroring_is_left_to_a_person() -> None:
+    reason = named(explain_plan(PLAN, FINGERPRINT, 99), "mirror_axes")
+    assert (reason.value, "set it by hand" in reason.why) == ("none", True)
+    allowed = PLAN.model_copy(update={"mirror_axes": (0, 2)})
+    reason = named(explain_plan(allowed, FINGERPRINT, 99), "mirror_axes")
+    assert (reason.value, reason.why) == ("0, 2", "set by hand or by a recipe")
+
+
 def test_every_derived_value_has_a_reason_and_its_numbers() -> None:
     explanation = explain_plan(PLAN, FINGERPRINT, 99)
     spacing = named(explanation, "spacing_mm")

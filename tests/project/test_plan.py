@@ -258,6 +258,7 @@ def test_only_what_changes_the_store_changes_the_hash(plan: Plan) -> None:
     assert plan.hash() == changed(plan, crop=(8, 8, 8), class_names=("a", "b", "c")).hash()
     assert plan.hash() == changed(plan, strides=((2, 2, 2),), batch=(1, 7)).hash()
     assert plan.hash() == changed(plan, filters=32, steps=7, precision="bf16").hash()
+    assert plan.hash() == changed(plan, mirror_axes=(0, 1)).hash()
     for values in (
         {"spacing_mm": (1, 2, 4)},
         {"spacing_mm": (1, 2, None)},
@@ -282,6 +283,7 @@ def test_a_plan_from_before_scans_were_cropped_stays_what_it_was(
     path.write_text(path.read_text().replace("crop_to_content: true\n", ""))
     assert not read_plan(path).crop_to_content
     later = {"crop_to_content", "rescale", "resize_slices", "filters", "steps", "precision"}
+    later |= {"mirror_axes"}
     later |= {"normalisation", "statistics_over", "window_mean_sd"}
     known = plan.model_dump(
         mode="json", exclude={"crop", "strides", "batch", "class_names", *later}
@@ -369,6 +371,12 @@ def test_a_missing_or_empty_plan_is_refused(tmp_path: Path) -> None:
         ({"strides": ((2, 2, 2),) * 4}, "16 voxels along axis 0 do not make 2 or more of 16"),
         ({"strides": ((2, 2, 2),), "crop": (5, 5, 5)}, "make two axes of it even and longer"),
         ({"batch": (0, 2)}, "greater than 0"),
+        ({"mirror_axes": (3,)}, "0, 1 or 2"),
+        ({"mirror_axes": (1, 1)}, "each axis once"),
+        (
+            {"dimensions": 2, "slice_axis": 1, "crop": (1, 8, 8), "mirror_axes": (0,)},
+            "slices come one at a time",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(

@@ -44,6 +44,8 @@ class CropRule:
     """Axes whose spacing is equal, for quarter turns; the in-plane axes of 2D projects."""
     turns: bool
     config: DataConfig
+    mirror_axes: tuple[int, ...] = ()
+    """Axes along which the plan allows mirroring."""
     pairs: bool = True
     """Whether the second crops are looked at; if not, their place is drawn and nothing is read."""
     limits: Limits = UNIT
@@ -51,7 +53,8 @@ class CropRule:
     @property
     def flip_axes(self) -> tuple[int, ...]:
         """Axes that may be flipped: of those that are allowed, all that are more than a slice."""
-        allowed = {"all": range(len(self.size)), "plane": self.plane, "none": ()}
+        everywhere = range(len(self.size))
+        allowed = {"plan": self.mirror_axes, "all": everywhere, "plane": self.plane, "none": ()}
         return tuple(axis for axis in allowed[self.config.flips] if self.size[axis] > 1)
 
 

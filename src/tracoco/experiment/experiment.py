@@ -118,7 +118,15 @@ class Experiment:
         turns = self._square(*plane)
         pairs = method_row(self.config.method.name).pairs
         limits = self.plan.intensity_limits
-        rule = CropRule(self.crop, plane, turns, self.config.data, pairs=pairs, limits=limits)
+        rule = CropRule(
+            self.crop,
+            plane,
+            turns,
+            self.config.data,
+            mirror_axes=self.plan.mirror_axes,
+            pairs=pairs,
+            limits=limits,
+        )
         share = Share(team.rank, team.world_size)
         cases = (self.splits.labelled, self.unlabelled)
         return BatchSource(self.store, *cases, rule, self.config.seed, share)

@@ -58,6 +58,7 @@ def explain_plan(
         batch_reason(plan, machine),
         precision_reason(plan, machine),
         steps_reason(plan, machine),
+        _mirroring(plan),
         *_classes(plan, fingerprint),
     )
     return Explanation(reasons, tuple(plan_warnings(plan, fingerprint, machine)))
@@ -116,6 +117,14 @@ def _content(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
     why = or_by_hand("a margin in which nothing changes only costs time and disk", value, usual)
     numbers = f"without it {value_range(shares)} % of a scan's voxels are left" if shares else ""
     return Reason("crop_to_content", value, why, numbers)
+
+
+def _mirroring(plan: Plan) -> Reason:
+    if plan.mirror_axes:
+        axes = ", ".join(map(str, plan.mirror_axes))
+        return Reason("mirror_axes", axes, "set by hand or by a recipe", "half of the crops")
+    why = "a body has sides, and no numbers tell whether they matter; set it by hand"
+    return Reason("mirror_axes", "none", why, "")
 
 
 def _classes(plan: Plan, fingerprint: Fingerprint) -> list[Reason]:

@@ -11,11 +11,20 @@ from tracoco.project.digest import digest
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.scans.scan import Shape, Spacing
 
-NOT_STORED = {"crop", "strides", "batch", "filters", "steps", "precision", "class_names"}
+NOT_STORED = {
+    "crop",
+    "strides",
+    "batch",
+    "filters",
+    "steps",
+    "precision",
+    "mirror_axes",
+    "class_names",
+}
 """Settings that change nothing in the store."""
 FOR_IMPORTED = ("rescale", "resize_slices")
 """Settings that only plans of imported runs change."""
-ADDED_LATER = (*FOR_IMPORTED, "filters", "steps", "precision")
+ADDED_LATER = (*FOR_IMPORTED, "filters", "steps", "precision", "mirror_axes")
 """Settings that older plans do not have; with their defaults a plan is what it was."""
 
 FOR_ZSCORE = {"normalisation", "statistics_over", "window_mean_sd"}
@@ -72,6 +81,13 @@ class Plan(Settings):
         default=None,
         description="What convolutions are computed in: fp32, or bf16, which takes half the memory "
         "and suits GPUs. null: what is faster on the machine, by a trial when a run starts.",
+    )
+    mirror_axes: tuple[Axis, ...] = Field(
+        default=(),
+        description="Axes, in the order of crop, along which crops may be mirrored: where a "
+        "mirrored scan could be a real one and each structure keeps its name. Empty: none. E.g. "
+        "[0] for a brain whose axis 0 goes from left to right, unless left and right have labels "
+        "of their own.",
     )
     normalisation: Literal["range", "zscore"] = Field(
         default="range",
@@ -223,6 +239,15 @@ class Plan(Settings):
             way_out = f"write {better}" if better else "make two axes of it even and longer"
             raise ValueError(f"{problem}; for crop {list(crop)} {way_out}")
         return strides
+
+    @field_validator("mirror_axes")
+    @classmethod
+    def _axes_of_a_crop(cls, axes: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        if len(set(axes)) != len(axes):
+            raise ValueError("must name each axis once")
+        if info.data.get("dimensions") == 2 and 0 in axes:
+            raise ValueError("must not name 0 where dimensions = 2: slices come one at a time")
+        return tuple(sorted(axes))
 
     @field_validator("window", "window_mean_sd", "statistics_over", mode="before")
     @classmethod
