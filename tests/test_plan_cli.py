@@ -51,6 +51,9 @@ def test_every_value_is_explained(
     networks = {
         row["value"]: row["why"] for row in result["reasons"] if row["name"] == "network.name"
     }
+    (time,) = [row for row in result["reasons"] if row["name"] == "time of a training"]
+    assert time["value"].endswith(("s", "min", "h"))
+    assert time["numbers"].startswith("tracoco, 2,000 steps of ")
     # The crop is 16 x 16 x 24: the last axis can be halved three times, not four.
     assert networks["light-unet"] == "can be trained on this crop"
     assert networks["vnet"] == "needs multiples of 16"
@@ -144,7 +147,8 @@ def test_the_table_is_shown_though_the_network_cannot_take_the_crop(
         project.load_plan().model_copy(update={"crop": (15, 16, 16), "strides": ()}),
     )
     code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain", "--json")
-    row = json.loads(out)["reasons"][-1]
+    row, time = json.loads(out)["reasons"][-2:]
+    assert (time["name"], time["value"]) == ("time of a training", "unknown")
     assert (code, row["name"], row["value"]) == (0, "memory of a step", "none")
     assert "15" in row["why"]
 

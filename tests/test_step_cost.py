@@ -3,8 +3,11 @@ from typing import Literal
 
 import pytest
 import torch
+from torch import Tensor
 
+from tracoco.data.batches import Batch
 from tracoco.experiment.step_cost import step_seconds
+from tracoco.methods.tracoco import TraCoCo
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 
@@ -27,11 +30,26 @@ def test_the_time_of_a_small_crop_is_scaled_to_the_voxels_of_a_large_one(
 ) -> None:
     # Each step takes a second, whatever the crop; at most 32 voxels of an axis are tried.
     monkeypatch.setattr("time.perf_counter", count().__next__)
-    config = load_config(None, ["network.filters=2"])
+    config = load_config(None, ["network.filters=2", "training.precision=fp32"])
     first = (1, 32, 32) if dimensions == 2 else (16, 32, 32)
     large = (1, 128, 64) if dimensions == 2 else (32, 64, 64)
     assert step_seconds(config, make_plan(dimensions, first)) == 1
     assert step_seconds(config, make_plan(dimensions, large)) == (8 if dimensions == 2 else 4)
+
+
+def test_a_step_is_timed_in_the_precision_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def forward(self: TraCoCo, batch: Batch, step: int) -> dict[str, Tensor]:
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return timed(self, batch, step)
+
+    timed = TraCoCo.forward
+    monkeypatch.setattr(TraCoCo, "forward", forward)
+    for precision in ("fp32", "bf16"):
+        settings = ["network.filters=2", f"training.precision={precision}"]
+        step_seconds(load_config(None, settings), make_plan(3, (16, 16, 16)), "cpu")
+    assert seen == [False] * 3 + [True] * 3
 
 
 def test_the_generator_of_the_caller_is_left_alone() -> None:

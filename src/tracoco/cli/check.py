@@ -117,7 +117,7 @@ def _need_lines(needs: dict[str, Any]) -> list[str]:
         memory = needs["training_memory_bytes"]
         taken = "" if memory is None else f" and {gigabytes(memory)}"
         lines.append(
-            f"train: about {_duration(needs['training_seconds'])} on this CPU{taken}, for "
+            f"train: about {_duration(needs['training_seconds'])} on this machine{taken}, for "
             f"{needs['training_steps']} steps with the default settings; the time is scaled up "
             "from one step on small crops"
         )

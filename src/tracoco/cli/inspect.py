@@ -49,7 +49,7 @@ def plan(
     if explain:
         machine = find_machine(device, memory_gb)
         result |= _explanation(opened, machine)
-        result["reasons"].append(_step_memory(values, preset))
+        result["reasons"] += [_step_memory(values, preset), _training_time(values, preset)]
         result["growth"] = _growth(opened)
     if as_json:
         print_json(result)
@@ -122,6 +122,29 @@ def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
     kept, checkpointed = found.kept / 1e9, found.checkpointed / 1e9
     why = f"counted; {checkpointed:.2g} GB with training.checkpointing=true"
     return row | {"value": f"{kept:.2g} GB", "why": why}
+
+
+def _training_time(values: "Plan", preset: str | None) -> dict[str, str]:
+    """How long the steps of a training take on this machine."""
+    from tracoco.errors import UserError
+    from tracoco.experiment.step_cost import step_seconds
+    from tracoco.presets import load_config
+    from tracoco.report.wording import duration, short
+    from tracoco.training.build import resolved
+
+    row = {"name": "time of a training", "value": "unknown", "why": "", "numbers": ""}
+    try:
+        config = resolved(load_config(preset), values)
+        seconds = step_seconds(config, values)
+    except UserError as error:
+        return row | {"why": str(error)}
+    steps = config.training.length
+    return row | {
+        "value": duration(steps * seconds),
+        "why": "on this machine with nothing else running, validation not included; "
+        "train --minutes sets the steps by the time",
+        "numbers": f"{config.method.name}, {steps:,} steps of {short(seconds)} s",
+    }
 
 
 def _growth(opened: "Project") -> list[dict[str, Any]]:
