@@ -222,9 +222,13 @@ class NetworkConfig(Settings):
     test time, so that the answer for a voxel depends on its surroundings only through the
     convolutions. instance: by the statistics of each crop, which every voxel of it then depends on;
     such networks predict well in windows of the crop's size alone."""
+    statistics: Literal["separate", "joint"] = "separate"
+    """What BatchNorm of `light-unet` takes its statistics of while it is trained. separate: the
+    labelled crops of a batch, and by themselves the unlabelled ones. joint: all crops together, as
+    the releases do; labels then also move what the network makes of unlabelled crops."""
     decoder: Literal["convolution", "pointwise"] = "convolution"
-    """Of `light-unet`. convolution: kernels of 3 voxels along each axis at every level. pointwise:
-    kernels of one voxel, which take less time and are less exact."""
+    """Of `light-unet`. convolution: kernels of 3 voxels along each axis at every level but the
+    finest. pointwise: kernels of one voxel everywhere, which takes less time and is less exact."""
     options: dict[str, Any] = {}
     """Further arguments of a network that is not ours, e.g. of `monai:SegResNet`."""
 
@@ -247,17 +251,16 @@ class OptimizerConfig(Settings):
     `name` gives the settings that are not given by themselves.
     """
 
-    name: Literal["sgd", "adamw"] = "sgd"
-    """With BatchNorm and few labels, co-training under AdamW lost structures (docs/recipe.md)."""
-    lr: float = Field(default=0.05, gt=0)
+    name: Literal["sgd", "adamw"] = "adamw"
+    lr: float = Field(default=2e-3, gt=0)
     """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Of SGD; for AdamW the first beta."""
-    weight_decay: float = Field(default=5e-4, ge=0)
-    schedule: Literal["poly", "cosine"] = "poly"
+    weight_decay: float = Field(default=0.01, ge=0)
+    schedule: Literal["poly", "cosine"] = "cosine"
     """How the learning rate falls to zero after the warm-up."""
     poly_power: float = Field(default=0.9, ge=0)
-    warmup: float = Field(default=0.0, ge=0, lt=1)
+    warmup: float = Field(default=0.05, ge=0, lt=1)
     """Share of the steps in which the learning rate rises linearly to its largest value."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest norm of each network's gradient; none by default."""
@@ -369,7 +372,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "slice_sampling": "by_case",
         "augmentation": AugmentationConfig(strength="off").model_dump(mode="json"),
     },
-    "network": {"normalisation": "instance", "decoder": "pointwise"},
+    "network": {"normalisation": "instance", "statistics": "joint", "decoder": "pointwise"},
     "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled", "minutes": None},
     "inference": {"window": "crop", "memory_gb": InferenceConfig().memory_gb},

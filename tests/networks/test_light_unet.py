@@ -24,12 +24,13 @@ def test_size() -> None:
     # 464 + (4160 + 27712) + (16512 + 110720) + (65792 + 442624) = 667984.
     # Pointwise decoder, coarse to fine, up and block: 128 * 64 + 64 * 64 + 128 = 12416, then
     # 64 * 32 + 32 * 32 + 64 = 3136, then 32 * 16 + 16 * 16 + 32 = 800. Head: 16 * 2 + 2 = 34.
-    # With convolutions each block has 27 times the kernel: 26 * (64 * 64 + 32 * 32 + 16 * 16) more.
+    # With convolutions each block but the finest has 27 times the kernel: 26 * (64 * 64 + 32 * 32)
+    # more.
     network = LightUNet3D(channels=1, classes=2, filters=16)
     assert network.feature_channels == (16, 32, 64, 128)
     assert sum(p.numel() for p in network.encoder.parameters()) == 667_984
-    assert sum(p.numel() for p in network.decoder.parameters()) == 16_352 + 139_776
-    assert sum(p.numel() for p in network.parameters()) == 667_984 + 16_352 + 139_776 + 34
+    assert sum(p.numel() for p in network.decoder.parameters()) == 16_352 + 133_120
+    assert sum(p.numel() for p in network.parameters()) == 667_984 + 16_352 + 133_120 + 34
     pointwise = LightUNet3D(channels=1, classes=2, filters=16, decoder="pointwise")
     assert sum(p.numel() for p in pointwise.decoder.parameters()) == 12_416 + 3_136 + 800
 

@@ -17,13 +17,14 @@ from tracoco.inference.last_channels import use_last_channels
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.layers import CHANNELS_LAST
 from tracoco.networks.light_unet import Pointwise
+from tracoco.networks.statistics import SplitBatchNorm2d, SplitBatchNorm3d
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 CONVOLUTIONS = (nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose2d, nn.ConvTranspose3d)
-BATCH_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d)
+BATCH_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, SplitBatchNorm2d, SplitBatchNorm3d)
 NORMS = (_NormBase, nn.GroupNorm, nn.LayerNorm)
 
 

@@ -1,5 +1,6 @@
 """Co-training: two networks, differently initialised, that teach each other."""
 
+from contextlib import nullcontext
 from typing import Literal, cast
 
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -16,7 +17,7 @@ from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform
 from tracoco.methods.mixing import check_partners, draw_mix
 from tracoco.methods.peers import Peers
 from tracoco.methods.pseudo_labels import CleanPass, PseudoLabelPass, clean_pass
-from tracoco.networks.statistics import frozen_statistics, mixes_crops
+from tracoco.networks.statistics import frozen_statistics, mixes_kinds
 
 
 class TwoNetworksConfig(Settings):
@@ -78,7 +79,7 @@ class CoTrainingConfig(TwoNetworksConfig):
     cutmix_axes: tuple[NonNegativeInt, ...] | None = None
     """Axes along which a mixed box ends inside the crop; along the others it goes through. All
     axes if not given."""
-    pseudo_labels: PseudoLabelPass | Literal["averaged"] = "batch"
+    pseudo_labels: PseudoLabelPass | Literal["averaged"] = "averaged"
     """Where pseudo-labels come from. `averaged`: a pass without noise and dropout of each network's
     moving average, as at test time, which is ours. `batch`: one without noise and dropout, where
     BatchNorm uses the statistics of all crops of the batch, as in the authors' release. `clean`:
@@ -123,10 +124,11 @@ class CoTraining(TwoNetworks):
         """All crops, or those with labels if only these are looked at before they are mixed.
 
         With pseudo-labels from a pass of their own and CutMix the others go through the networks
-        twice as it is. BatchNorm takes its statistics from all crops, so that there all are needed.
+        twice as it is. BatchNorm with joint statistics takes them from all crops, so that there all
+        are needed.
         """
         unseen = self.config.cutmix and self.config.pseudo_labels != "training"
-        spared = unseen and not mixes_crops(self.networks)
+        spared = unseen and not mixes_kinds(self.networks)
         return batch.first.values[: batch.labelled_count] if spared else batch.first.values
 
     def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
@@ -137,7 +139,9 @@ class CoTraining(TwoNetworks):
         peers = self._peers(batch, logits)
         if self.config.cutmix:
             mix = draw_mix(len(crops), inside.shape[1:], self.config.cutmix_axes).to(crops.device)
-            with frozen_statistics(self.networks):
+            # Running statistics take in each crop once: mixed, where no other pass has it.
+            seen = len(first[0]) > batch.labelled_count
+            with frozen_statistics(self.networks) if seen else nullcontext():
                 logits = self.logits(mix(crops))
             peers, inside = [mix(peer) for peer in peers], mix(inside)
         return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), inside, loss)
@@ -158,11 +162,10 @@ class CoTraining(TwoNetworks):
     def _clean_logits(self, batch: Batch, form: CleanPass) -> list[Tensor]:
         """What each network says of the unlabelled crops as they are.
 
-        Where statistics of the batch count, the labelled crops are part of it, as they are in the
-        training pass.
+        Where the training pass has joint statistics of all crops, so has this one.
         """
         labelled = batch.labelled_count
-        unseen = 0 if form == "batch" and mixes_crops(self.networks) else labelled
+        unseen = 0 if form == "batch" and mixes_kinds(self.networks) else labelled
         crops = batch.first.values[unseen:]
         with clean_pass(self.networks, form):
             return [network(crops).float()[labelled - unseen :] for network in self.networks]

@@ -14,6 +14,7 @@ from tracoco.networks import NETWORKS
 from tracoco.networks.layers import CONVOLUTION, TRANSPOSED, Up, add, level_widths
 from tracoco.networks.network import Network
 from tracoco.networks.stages import Decoder, Encoder
+from tracoco.networks.statistics import SplitBatchNorm2d, SplitBatchNorm3d
 
 FACTS = NETWORKS["light-unet"]
 WIDEST = 320
@@ -21,11 +22,11 @@ WIDEST = 320
 DROPOUT = 0.1
 """Share of whole channels, behind the coarsest level."""
 SLOPE = 0.01
-BATCH_NORM: dict[int, Callable[[int], nn.Module]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-Normalisation = Literal["batch", "instance"]
-DecoderKind = Literal["convolution", "pointwise"]
 Layer = Callable[[int], nn.Module]
 """Makes a layer for so many channels."""
+BATCH_NORM: dict[int, Layer] = {2: SplitBatchNorm2d, 3: SplitBatchNorm3d}
+Normalisation = Literal["batch", "instance"]
+DecoderKind = Literal["convolution", "pointwise"]
 
 
 class LightUNet(Network):
@@ -59,7 +60,11 @@ class LightUNet(Network):
         widths = tuple(min(width, widest) for width in level_widths(filters, len(levels) + 1))
         norm = partial(_norm, normalisation, self.dimensions)
         self._decoder = partial(
-            _decoder, widths, strides=levels, norm=norm, mix=partial(_mix, decoder, self.dimensions)
+            _decoder,
+            widths,
+            strides=levels,
+            norm=norm,
+            mix=partial(_mix, decoder, self.dimensions, filters),
         )
         encoder = _encoder(channels, widths, levels, norm)
         super().__init__(encoder, self._decoder("linear"), Pointwise(filters, classes), widths)
@@ -165,9 +170,13 @@ def _encoder(channels: int, widths: tuple[int, ...], strides: Strides, norm: Lay
     return Encoder(stages)
 
 
-def _mix(kind: DecoderKind, dimensions: int, width: int) -> nn.Module:
-    """The layer behind each sum of a map that comes up and one of the encoder."""
-    if kind == "convolution":
+def _mix(kind: DecoderKind, dimensions: int, finest: int, width: int) -> nn.Module:
+    """The layer behind each sum of a map that comes up and one of the encoder.
+
+    At the finest level, with `finest` channels, a kernel of three voxels would take a quarter of
+    the network's time and gained nothing in Dice (docs/recipe.md).
+    """
+    if kind == "convolution" and width != finest:
         return CONVOLUTION[dimensions](width, width, 3, padding=1, bias=False)
     return Pointwise(width, width, bias=False)
 

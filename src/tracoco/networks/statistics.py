@@ -3,8 +3,45 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+
+
+class _SplitBatchNorm(_BatchNorm):
+    """BatchNorm that takes the statistics of labelled and of unlabelled crops separately.
+
+    With statistics over both kinds, the supervised loss has a gradient at the unlabelled crops too,
+    which it moves to wherever their statistics make the labelled ones easier to tell. In trainings
+    with few labels, networks then marked most of every unlabelled scan as a structure before any
+    unlabelled crop had counted (docs/recipe.md).
+    """
+
+    parts: tuple[int, int] = (0, 0)
+    """Labelled and unlabelled crops of a batch. Maps of another number of crops are one part."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Normalise maps [B, C, ...]; both parts count in the running statistics."""
+        if not self.training or not all(self.parts) or len(maps) != sum(self.parts):
+            whole: Tensor = super().forward(maps)
+            return whole
+        labelled, unlabelled = maps.split(self.parts)
+        return torch.cat([super().forward(labelled), super().forward(unlabelled)])
+
+
+class SplitBatchNorm2d(_SplitBatchNorm, nn.BatchNorm2d):
+    """For maps [B, C, X, Y]."""
+
+
+class SplitBatchNorm3d(_SplitBatchNorm, nn.BatchNorm3d):
+    """For maps [B, C, X, Y, Z]."""
+
+
+def split_statistics(module: nn.Module, labelled: int, unlabelled: int) -> None:
+    """Tell the layers that can tell labelled from unlabelled crops how many a batch has of each."""
+    for part in module.modules():
+        if isinstance(part, _SplitBatchNorm):
+            part.parts = (labelled, unlabelled)
 
 
 def norms_by_batch(module: nn.Module) -> list[_BatchNorm]:
@@ -15,6 +52,14 @@ def norms_by_batch(module: nn.Module) -> list[_BatchNorm]:
 def mixes_crops(module: nn.Module) -> bool:
     """Whether what is made of a crop depends on the others of its batch, as BatchNorm has it."""
     return bool(norms_by_batch(module))
+
+
+def mixes_kinds(module: nn.Module) -> bool:
+    """Whether what is made of a labelled crop depends on the unlabelled ones of its batch."""
+    return any(
+        not (isinstance(norm, _SplitBatchNorm) and all(norm.parts))
+        for norm in norms_by_batch(module)
+    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks import network_facts
 from tracoco.networks.network import build_network, check_crop, check_strided, is_strided
+from tracoco.networks.statistics import split_statistics
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.project.plan import Plan
 
@@ -70,7 +71,10 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
     network = partial(_network, config, plan)
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
         torch.manual_seed(config.seed)
-        return build_method(config.method, network, facts)
+        method = build_method(config.method, network, facts)
+    if config.network.statistics == "separate":
+        split_statistics(method, *config.data.batch)
+    return method
 
 
 def _network(
