@@ -23,7 +23,10 @@ def test_agreement_is_a_share_of_voxels_and_distance_a_sum_over_a_crop() -> None
     inside = torch.tensor([[True, True, False], [True, True, False]])
     pair = [torch.stack([1 - values, values], dim=1) for values in (foreground, other)]
     figures = divergence_figures(pair[0], pair[1], inside)
-    assert figures == pytest.approx({"agreement": 0.75, "distance": 0.25})
+    # Of the four voxels inside, the first marks one and the second two, with one in common.
+    assert figures == pytest.approx(
+        {"agreement": 0.75, "distance": 0.25, "common/1": 0.25, "marked/1": 0.375}
+    )
 
 
 def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:
@@ -31,4 +34,6 @@ def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:
     first, second = torch.tensor([0.4, 0.6, 0.0]), torch.tensor([0.4, 0.0, 0.6])
     inside = torch.ones(1, 1, dtype=torch.bool)
     figures = divergence_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), inside)
-    assert figures == {"agreement": 0.0, "distance": 0.0}
+    assert (figures["agreement"], figures["distance"]) == (0.0, 0.0)
+    assert [figures[f"common/{k}"] for k in (1, 2)] == [0.0, 0.0]
+    assert [figures[f"marked/{k}"] for k in (1, 2)] == [0.5, 0.5]

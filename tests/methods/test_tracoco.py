@@ -298,6 +298,8 @@ def test_health_of_pseudo_labels_by_hand() -> None:
             "agreement": 0.75,
             # |.95 - .7| in 192 pixels and |.95 - .4| in 64.
             "distance": 0.25 * 192 + 0.55 * 64,
+            "common/1": 0.0,
+            "marked/1": 0.125,
         }
     )
 

@@ -47,6 +47,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlabelled_weight, "WINDOW", 2)
     monkeypatch.setattr(unlabelled_weight, "KNOWN_DICE", 0.0)
     monkeypatch.setattr(unlabelled_weight, "ABSENT", 0.0)
+    monkeypatch.setattr(unlabelled_weight, "DOUBTED", -2.0)
+    monkeypatch.setattr(unlabelled_weight, "TRUSTED", -1.0)
     monkeypatch.setattr(unlabelled_weight, "RISE", 0.25)
 
 

@@ -7,8 +7,10 @@ import torch
 
 from tracoco.training.unlabelled_weight import (
     CHECK_EVERY,
+    DOUBTED,
     FALL,
     RISE,
+    TRUSTED,
     WINDOW,
     UnlabelledWeight,
     structure_overlaps,
@@ -121,7 +123,7 @@ def test_a_structure_that_takes_over_is_a_background_that_fades() -> None:
 def test_a_method_without_pseudo_labels_goes_by_the_labelled_crops_alone() -> None:
     weight = UnlabelledWeight(SHARES)
     weight.see({"agreement": 1.0})
-    assert weight.mean_shares() == []
+    assert weight.mean_figures() == []
     decide(weight, WINDOW, KNOWN, ())
     decide(weight, WINDOW, KNOWN, ())
     assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
@@ -131,9 +133,42 @@ def test_shares_are_means_since_the_last_decision() -> None:
     weight = UnlabelledWeight(SHARES)
     weight.see({"share/0": 0.9, "share/1": 0.1})
     weight.see({"share/0": 0.7, "share/1": 0.3})
-    assert weight.mean_shares() == pytest.approx([0.8, 0.2])
-    weight.decide(9, KNOWN, weight.mean_shares())
-    assert weight.mean_shares() == []
+    assert weight.mean_figures() == pytest.approx([0.8, 0.2])
+    weight.decide(9, KNOWN, weight.mean_figures())
+    assert weight.mean_figures() == []
+
+
+def agreeing(dice: float) -> tuple[float, ...]:
+    """Figures of pseudo-labels that have the labelled share, and two answers with this Dice."""
+    return (*SHARES, SHARES[1] * dice, SHARES[1])
+
+
+def test_two_answers_that_disagree_count_for_as_much_as_they_agree() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(DOUBTED))
+    assert weight.agreement == pytest.approx(DOUBTED)
+    assert weight.began is None
+    halfway = (DOUBTED + TRUSTED) / 2
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(halfway))
+    assert weight.began is not None
+    assert weight.value == pytest.approx(0.5)
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(TRUSTED))
+    assert weight.value == pytest.approx(1.0)
+    decide(weight, 3, KNOWN, agreeing(DOUBTED))
+    assert weight.value == pytest.approx(0.0)
+    assert weight.fading == weight.lost == []
+
+
+def test_the_structure_that_is_agreed_on_least_decides_and_an_unmarked_one_does_not() -> None:
+    weight = UnlabelledWeight((0.7, 0.1, 0.1, 0.1))
+    weight.see(
+        {f"share/{k}": 0.25 for k in range(4)}
+        | {"common/1": 0.09, "marked/1": 0.1, "common/2": 0.03, "marked/2": 0.05}
+        | {"common/3": 0.0, "marked/3": 0.0}
+    )
+    assert weight.mean_figures()[4:] == pytest.approx([0.09, 0.1, 0.03, 0.05, 0.0, 0.0])
+    weight.decide(9, KNOWN, weight.mean_figures())
+    assert weight.agreement == pytest.approx(0.6)
 
 
 def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:

@@ -24,7 +24,10 @@ def answer_shares(answer: Tensor, inside: Tensor) -> dict[str, float]:
 
 
 def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str, float]:
-    """How far two networks part, by the paper's two measures of diversity.
+    """How far two networks part: the paper's two measures of diversity, and what they share.
+
+    `common/K` is the share of the voxels that both give structure K, and `marked/K` the mean of the
+    shares that each gives it. Their quotient is the Dice of the two networks' labels.
 
     Args:
         first: probabilities of one network, [B, C, ...].
@@ -33,10 +36,16 @@ def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[st
     """
     # Of the background's probability, so also of the foreground's; in voxels a crop.
     apart = (first[:, 0] - second[:, 0]).abs() * inside
-    return {
-        "agreement": float(masked_mean(most_likely(first) == most_likely(second), inside)),
+    labels, others = most_likely(first), most_likely(second)
+    figures = {
+        "agreement": float(masked_mean(labels == others, inside)),
         "distance": float(apart.sum() / max(1, len(inside))),
     }
+    for k in range(1, first.shape[1]):
+        here, there = labels == k, others == k
+        figures[f"common/{k}"] = float(masked_mean(here & there, inside))
+        figures[f"marked/{k}"] = float(masked_mean(here.float() + there.float(), inside)) / 2
+    return figures
 
 
 def gate_figures(

@@ -14,6 +14,8 @@ from tracoco.report.wording import number
 from tracoco.training.run_log import Record
 
 SHARE = "share/"
+SHOWN_OTHERWISE = (SHARE, "common/", "marked/")
+"""Figures of single classes: shares have a chart, and the others are behind the weight's chart."""
 GATES = ("likely", "unlikely")
 ABOUT_GATES = (
     "likely: voxels whose pseudo-label is sure enough to teach its class; "
@@ -36,7 +38,7 @@ VOXELS = ("distance",)
 def health_charts(run: RunRecord) -> list[Chart]:
     """Class shares, gates, each other figure, and the shift of crops that are compared."""
     names = list(dict.fromkeys(name for record in run.log for name in record.get("health", {})))
-    others = [name for name in names if not name.startswith(SHARE) and name not in GATES]
+    others = [name for name in names if not name.startswith(SHOWN_OTHERWISE) and name not in GATES]
     found = [_share_chart(run), _weight_chart(run.log), _gate_chart(run.log)]
     found += [_chart(run.log, name) for name in others]
     charts = [chart for chart in found if chart]
@@ -67,10 +69,18 @@ def _weight_chart(log: Sequence[Record]) -> Chart | None:
     if not len(weight):
         return None
     known = pick(log, inner("unlabelled", "known")) * 100
-    drawn = _drawn({"weight": weight, "Dice on labelled crops": known})
+    agreement = pick(log, inner("unlabelled", "agreement")) * 100
+    drawn = _drawn(
+        {
+            "weight": weight,
+            "Dice on labelled crops": known,
+            "Dice of the two answers to unlabelled crops": agreement,
+        }
+    )
     about = (
-        "in percent of the method's own weight: 0 until the labelled crops are known, less while "
-        "a structure fades from the pseudo-labels"
+        "in percent of the method's own weight: 0 until the labelled crops are known, less where "
+        "two answers to unlabelled crops disagree, and less while a structure fades from the "
+        "pseudo-labels"
     )
     return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)
 

@@ -210,21 +210,21 @@ class Trainer:
 
         The weights that predict are asked for the labelled crops. All processes decide alike.
         """
-        used = weight.value
+        used, agreement = weight.value, weight.agreement
+        told = {} if agreement is None else {"agreement": agreement}
         weight.see(health)
         if weight.due(self.step):
             labelled = slice(batch.labelled_count)
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])
             overlaps = structure_overlaps(found, batch.labels, batch.first.inside[labelled])
-            shares = weight.mean_shares()
-            figures = self.team.mean([*overlaps, *shares])
+            figures = self.team.mean([*overlaps, *weight.mean_figures()])
             weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
             if weight.lost:
                 path = self.folder / supervised_weights(weight.supervised_until)
                 self._restore(load_checkpoint(path, self.team.device))
         return {
-            "unlabelled": {"weight": used, "known": weight.known},
+            "unlabelled": {"weight": used, "known": weight.known} | told,
             "restrained": weight.fading,
             "lost": list(weight.lost) if weight.due(self.step) else [],
         }

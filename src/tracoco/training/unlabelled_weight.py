@@ -2,10 +2,11 @@
 
 A method's own schedule rises with the steps, whether or not the networks have learnt anything by
 then. Pseudo-labels of networks that know little are mostly background, and teach just that. So
-unlabelled crops begin to count once the labelled ones are known, and count less while a structure
-fades from the pseudo-labels. Networks that have lost a structure do not find it again by labels
-alone: they tell labelled from unlabelled crops by then. So the run goes back to its weights from
-before unlabelled crops counted, which then count half as much.
+unlabelled crops begin to count once the labelled ones are known. From then on they count by what
+two networks agree on: where each finds the structure somewhere else, at least one is wrong. They
+count less while a structure fades from the pseudo-labels. Networks that have lost a structure do
+not find it again by labels alone: they tell labelled from unlabelled crops by then. So the run goes
+back to its weights from before unlabelled crops counted, which then count half as much.
 """
 
 from collections import deque
@@ -34,6 +35,9 @@ LOST = 0.4
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
 class's share of the labelled scans."""
+DOUBTED, TRUSTED = 0.5, 0.8
+"""Dice of two networks' pseudo-labels, for the structure that they agree least on: up to the first
+they count nothing, from the second on in full, and in proportion in between."""
 RISE, FALL = 0.1, 0.5
 """What is added to the weight at a decision without a fading class, and what it is multiplied by
 at one with some."""
@@ -49,9 +53,9 @@ class UnlabelledWeight:
         """`labelled_shares` is each class's share of the labelled scans, background first."""
         self._labelled_shares = list(labelled_shares)
         self._dice = deque[list[float]](maxlen=WINDOW)
-        self._shares = deque[list[float]](maxlen=SHARE_WINDOW)
+        self._figures = deque[list[float]](maxlen=SHARE_WINDOW)
         self._largest = [0.0] * len(self._labelled_shares)
-        self._seen = [0.0] * (len(self._labelled_shares) + 1)
+        self._seen: list[float] = []
         self.value = 0.0
         self.limit = 1.0
         """Largest value; half as large each time that a class was lost."""
@@ -71,15 +75,29 @@ class UnlabelledWeight:
         return (step + 1) % CHECK_EVERY == 0
 
     def see(self, health: Mapping[str, float]) -> None:
-        """Take in the class shares of one step's pseudo-labels, if the method tells them."""
-        if "share/0" in health:
-            shares = [health[f"share/{index}"] for index in range(len(self._labelled_shares))]
-            self._seen = [a + b for a, b in zip(self._seen, [*shares, 1.0], strict=True)]
+        """Take in what one step's pseudo-labels are like, if the method tells it."""
+        if "share/0" not in health:
+            return
+        classes = len(self._labelled_shares)
+        shares = [health[f"share/{index}"] for index in range(classes)]
+        two = [
+            health[f"{kind}/{index}"]
+            for index in range(1, classes)
+            for kind in ("common", "marked")
+            if f"{kind}/{index}" in health
+        ]
+        figures = [*shares, *two, 1.0]
+        before = self._seen or [0.0] * len(figures)
+        self._seen = [a + b for a, b in zip(before, figures, strict=True)]
 
-    def mean_shares(self) -> list[float]:
-        """Of each class in the pseudo-labels since the last decision; empty if none were seen."""
-        *sums, steps = self._seen
-        return [total / steps for total in sums] if steps else []
+    def mean_figures(self) -> list[float]:
+        """Means since the last decision, empty if nothing was seen.
+
+        The share of each class in the pseudo-labels. Then, where the method compares two answers,
+        for each structure what both mark in common, and the mean of what each of them marks.
+        """
+        *sums, steps = self._seen or [0.0]
+        return [total / steps for total in sums]
 
     @property
     def known(self) -> float:
@@ -89,40 +107,58 @@ class UnlabelledWeight:
         found = [2 * common / both for common, both in pairs if both > 0]
         return sum(found) / len(found) if found else 0.0
 
-    def decide(self, step: int, overlaps: Sequence[float], shares: Sequence[float]) -> None:
+    @property
+    def agreement(self) -> float | None:
+        """Dice of two answers for the structure that they agree least on; None without two."""
+        two = self._recent()[len(self._labelled_shares) :]
+        pairs = zip(two[::2], two[1::2], strict=True)
+        found = [common / marked for common, marked in pairs if marked > 0]
+        return min(found) if found else None
+
+    @property
+    def _trust(self) -> float:
+        """Part of the weight that the agreement allows."""
+        dice = self.agreement
+        if dice is None:
+            return 1.0
+        return min(1.0, max(0.0, (dice - DOUBTED) / (TRUSTED - DOUBTED)))
+
+    def decide(self, step: int, overlaps: Sequence[float], figures: Sequence[float]) -> None:
         """Take in what the last steps showed, and set the weight.
 
         Args:
             step: that has just been taken, counted from 0.
             overlaps: of each structure, voxels of prediction and label in common, and voxels of
                 both together, one after the other.
-            shares: mean share of each class in the pseudo-labels since the last decision; empty
-                for methods without pseudo-labels.
+            figures: `mean_figures` of all processes; empty for methods without pseudo-labels.
         """
         self._dice.append(list(overlaps))
-        self._seen, self.lost = [0.0] * len(self._seen), []
-        if shares:
-            self._shares.append(list(shares))
+        self._seen, self.lost = [], []
+        if figures:
+            self._figures.append(list(figures))
         if self.began is None:
             if len(self._dice) == WINDOW and self.known >= KNOWN_DICE and self._all_present():
                 self.began = self.supervised_until = step + 1
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
-        self.value = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
+        self.value = self.value * FALL if self.fading else self.value + RISE
+        self.value = min(self.value, self.limit * self._trust)
         if self.lost:
             self._begin_anew()
 
-    def _recent_shares(self) -> list[float]:
-        return [sum(column) / len(self._shares) for column in zip(*self._shares, strict=True)]
+    def _recent(self) -> list[float]:
+        """The figures of the pseudo-labels, as `mean_figures` has them, over some decisions."""
+        return [sum(column) / len(self._figures) for column in zip(*self._figures, strict=True)]
 
     def _all_present(self) -> bool:
-        pairs = zip(self._recent_shares(), self._labelled_shares, strict=False)
-        return all(share >= ABSENT * labelled for share, labelled in pairs)
+        """Whether each structure is in the pseudo-labels, and two answers agree where."""
+        pairs = zip(self._recent(), self._labelled_shares, strict=False)
+        return self._trust > 0 and all(share >= ABSENT * labelled for share, labelled in pairs)
 
     def _below(self, part: float) -> list[int]:
         """Classes of which the pseudo-labels have less than a part of what is to be expected."""
         found = []
-        for index, share in enumerate(self._recent_shares()):
+        for index, share in enumerate(self._recent()[: len(self._labelled_shares)]):
             self._largest[index] = max(self._largest[index], share)
             expected = min(self._largest[index], self._labelled_shares[index])
             if share < part * expected:
@@ -134,13 +170,13 @@ class UnlabelledWeight:
         self.value, self.began, self.fading = 0.0, None, []
         self.limit /= 2
         self._dice.clear()
-        self._shares.clear()
+        self._figures.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
         return {
             "dice": list(self._dice),
-            "shares": list(self._shares),
+            "figures": list(self._figures),
             "largest": list(self._largest),
             "seen": list(self._seen),
             "value": self.value,
@@ -153,7 +189,7 @@ class UnlabelledWeight:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._dice = deque(state["dice"], maxlen=WINDOW)
-        self._shares = deque(state["shares"], maxlen=SHARE_WINDOW)
+        self._figures = deque(state["figures"], maxlen=SHARE_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
         self.supervised_until = state["supervised_until"]
