@@ -18,6 +18,7 @@ from benchmarks.timing import best_of
 from tracoco.data.batches import Batch
 from tracoco.geometry import Index
 from tracoco.presets import load_config
+from tracoco.training.arrangement import arrange
 from tracoco.training.build import run_method
 from tracoco.training.journal import Journal
 from tracoco.training.progress import SilentDisplay
@@ -46,6 +47,17 @@ class Setting:
 
 VNET = Setting("vnet", "VNet", (64, 64, 48), rounds=1, most=0.05)
 LIGHT = Setting("light-unet", "light UNet", (48, 40, 24), rounds=8, most=0.15)
+IN_FP32 = ("training.precision=fp32",)
+AS_0_1_0 = (
+    *IN_FP32,
+    "network.normalisation=instance",
+    "network.decoder=pointwise",
+    "optimizer.name=sgd",
+    "method.pseudo_labels=clean",
+    "training.unlabelled_weight=scheduled",
+    "training.ema_decay=0",
+)
+"""What made a step in 0.1.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +69,20 @@ class Subject:
     journal: Journal
 
     @classmethod
-    def of(cls, setting: Setting, folder: Path, *, thin: bool = False) -> "Subject":
+    def of(
+        cls,
+        setting: Setting,
+        folder: Path,
+        *,
+        thin: bool = False,
+        changes: tuple[str, ...] = IN_FP32,
+    ) -> "Subject":
         """Everything as a run would have it, but for the files that crops come from.
 
         With thin networks a step is what it is around its networks: they are one small
         convolution each.
         """
-        settings = [f"network.name={setting.network}", f"data.crop={list(setting.crop)}"]
+        settings = [f"network.name={setting.network}", f"data.crop={list(setting.crop)}", *changes]
         settings += [f"optimizer.lr={RATE}", "training.steps=100000", "training.save_every=100000"]
         config = load_config(None, settings)
         method = run_method(config, plain_plan(setting.crop))
@@ -71,10 +90,20 @@ class Subject:
             method.networks = nn.ModuleList([nn.Conv3d(1, 2, 1), nn.Conv3d(1, 2, 1)])
         folder.mkdir(parents=True)
         team = Team(0, 1, torch.device("cpu"))
-        trainer = Trainer(method, config, folder, team, identity={"run": "benchmark"})
+        batch = draw_batch(setting.crop)
+        arrangement = arrange(method, config.training, team.device, batch.first.values.shape)
         shares = {"background": 0.7, "organ": 0.3}
+        trainer = Trainer(
+            method,
+            config,
+            folder,
+            team,
+            identity={"run": "benchmark"},
+            arrangement=arrangement,
+            labelled_shares=list(shares.values()),
+        )
         journal = Journal(folder, 0, shares, SilentDisplay(), remedy=method.remedy)
-        return cls(trainer, draw_batch(setting.crop), journal)
+        return cls(trainer, batch, journal)
 
     @property
     def networks(self) -> list[nn.Module]:
@@ -108,7 +137,23 @@ def rows(work: Path) -> list[Row]:
         overhead_row(VNET, heavy, whole, work),
         memory_row(work),
         overhead_row(LIGHT, light, best_of(LIGHT.rounds, light.step)[0], work),
+        earlier_row(work),
     ]
+
+
+def earlier_row(work: Path) -> Row:
+    """A step as runs have it by default, against that of the first version."""
+    ours = Subject.of(LIGHT, work / "default", changes=())
+    theirs = Subject.of(LIGHT, work / "0.1.0", changes=AS_0_1_0)
+    seconds = best_of(LIGHT.rounds, ours.step, theirs.step, warm=True)
+    return faster(
+        f"a TraCoCo step by default, {LIGHT}, 2 + 2 pairs",
+        "the step of 0.1.0: fp32, a pointwise decoder, each crop normalised by itself",
+        (seconds[0], seconds[1]),
+        1.4,
+        f"Ours computes in {ours.trainer.arrangement.precision} and has convolutions of three "
+        "voxels in its decoder. Its step also moves the averaged weights.",
+    )
 
 
 def released_row(subject: Subject) -> tuple[Row, float]:

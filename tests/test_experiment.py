@@ -111,6 +111,7 @@ PLAIN = ["data.augmentation.strength=off"]
 OF_0_1_0 = [
     *PLAIN,
     "network.normalisation=instance",
+    "network.statistics=joint",
     "network.decoder=pointwise",
     "optimizer.name=sgd",
     "training.ema_decay=0",

@@ -35,7 +35,7 @@ def counted(method: Method) -> PassCounts:
         # 4 crops encoded and 6 decoded, two strong views of 2 crops; 2 as at test time.
         ("unimatch", PassCounts(1, 0, 1, 9, 2)),
         # Two networks: 4 + 4 crops of pairs, 2 mixed ones; 2 as at test time.
-        ("tracoco", PassCounts(2, 0, 2, 20, 4)),
+        ("tracoco", PassCounts(2, 2, 2, 20, 4)),
     ],
 )
 def test_passes_of_whole_networks_and_of_halves_are_counted(

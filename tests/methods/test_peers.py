@@ -50,5 +50,12 @@ def test_health_is_that_of_the_unlabelled_voxels_inside() -> None:
     batch.first.inside[3, :8] = False
     method.training_pass(batch)
     assert method.health(batch) == pytest.approx(
-        {"share/0": 0.5, "share/1": 0.5, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}
+        {
+            "share/0": 0.5,
+            "share/1": 0.5,
+            "agreement": 0.0,
+            "distance": 0.5 * (4096 + 2048) / 2,
+            "common/1": 0.0,
+            "marked/1": 0.5,
+        }
     )

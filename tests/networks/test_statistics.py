@@ -71,7 +71,7 @@ def test_other_batches_and_test_time_are_as_in_batchnorm() -> None:
 
 def test_a_labelled_crop_of_the_light_unet_does_not_depend_on_unlabelled_ones() -> None:
     network = LightUNet3D(1, 2, 4)
-    network.encoder.stages[-1][-1].p = 0.0  # type: ignore[index,union-attr]  # dropout
+    network.encoder.stages[-1][-1].p = 0.0  # type: ignore[index]  # dropout
     assert mixes_kinds(network)
     split_statistics(network, 2, 2)
     assert not mixes_kinds(network)

@@ -130,17 +130,17 @@ def test_a_step_of_tracoco_makes_as_many_passes(batch: tuple[int, int], expected
 
 def test_memory_goes_with_the_voxels_of_each_level_and_the_batch() -> None:
     # A pass has 5 maps of 16 channels, 8 on coarser levels, and 5 of each of the 2 classes.
-    # Weights: 2 networks x 3 x 4 bytes x 27 x (32^2 + 64^2 + 128^2 down, 16^2 + 32^2 + 64^2 up).
-    weights = 24 * 27 * (21504 + 5376)
+    # Weights: 2 networks x 6 x 4 bytes x 27 x (32^2 + 64^2 + 128^2 down, 32^2 + 64^2 up).
+    weights = 48 * 27 * (21504 + 5120)
     voxels = 64**3 * 20 * 4
     three = voxels * (16 * (5 + 8 * (1 / 4 + 1 / 16 + 1 / 64)) + 10) + weights
     cube = (64, 64, 64)
     assert training_gb(Step(cube)) == pytest.approx(three / 1e9)
     assert training_gb(Step(cube, ((2, 2, 2),) * 3)) == pytest.approx(three / 1e9)
     # One level: 2/8 at half the voxels an axis. An axis that is not halved leaves more.
-    one = voxels * (16 * (5 + 8 / 4) + 10) + 24 * 27 * (1024 + 256)
+    one = voxels * (16 * (5 + 8 / 4) + 10) + 48 * 27 * 1024
     assert training_gb(Step(cube, ((2, 2, 2),))) == pytest.approx(one / 1e9)
-    thick = voxels * (16 * (5 + 8 * (2 / 4 + 4 / 32)) + 10) + 24 * 27 * (1024 + 4096 + 256 + 1024)
+    thick = voxels * (16 * (5 + 8 * (2 / 4 + 4 / 32)) + 10) + 48 * 27 * (1024 + 4096 + 1024)
     assert training_gb(Step(cube, ((2, 2, 1), (2, 2, 2)))) == pytest.approx(thick / 1e9)
     # 2 x (2 x (4 + 4) + 4) = 40 passes.
     twice = 2 * three - weights

@@ -12,6 +12,7 @@ from torch import nn
 from tracoco.config import Config, parse_config
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
+from tracoco.methods.cotraining import CoTraining
 from tracoco.methods.method import Method
 from tracoco.methods.supervised import Supervised
 from tracoco.training.arrangement import Arrangement
@@ -283,8 +284,10 @@ class Listener(SilentDisplay):
 def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
     config = parse_config({"training": {"steps": 102}, "optimizer": {"lr": 1e-9}}, "test")
     made = trainer(tmp_path, "tracoco", config)
+    assert isinstance(made.method, CoTraining)
     with torch.no_grad():
-        for network in made.method.trained_networks():
+        teachers = [part.get_submodule("network") for part in made.method.averages]
+        for network in (*made.method.trained_networks(), *teachers):
             head = network.get_submodule("head")
             head.get_parameter("weight").zero_()
             head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))

@@ -14,8 +14,9 @@ wide as its level. Of `light-unet` they are fitted to counted steps, and hold fo
 normalisation and either decoder."""
 KEPT_ANSWERS = 5
 """Maps of each class that the losses keep a pass, in fp32: fitted to counted steps."""
-KEPT_WEIGHTS = 3
-"""For each weight: itself, its gradient and its momentum."""
+KEPT_WEIGHTS = 6
+"""For each weight: itself, its gradient, the two moments of AdamW, and its averages for prediction
+and for pseudo-labels."""
 NETWORKS = 2
 OWN_LEVELS = 3
 """Levels below the finest of a network that is not told how to go down."""
@@ -64,10 +65,11 @@ def training_gb(step: Step, network: str = NetworkConfig().name) -> float:
 def _weight_bytes(step: Step, levels: int) -> int:
     """Convolutions of 3 voxels along each axis have nearly all weights.
 
-    The encoder has one at each level but the finest, and the decoder at each but the coarsest.
+    The encoder has one at each level but the finest, and the decoder at each of these but the
+    coarsest.
     """
-    widths: list[int] = [min(WIDEST, step.filters * 2**n) for n in range(levels + 1)]
-    weights: int = 3 ** len(step.crop) * sum(n**2 for n in (*widths[1:], *widths[:-1]))
+    widths: list[int] = [min(WIDEST, step.filters * 2**n) for n in range(1, levels + 1)]
+    weights: int = 3 ** len(step.crop) * sum(n**2 for n in (*widths, *widths[:-1]))
     return NETWORKS * KEPT_WEIGHTS * BYTES * weights
 
 
