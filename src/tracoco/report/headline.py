@@ -1,12 +1,14 @@
 """The top of the page: figures to see first, and what a reader must know before any of them."""
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from tracoco.methods import METHODS
 from tracoco.report.run_record import RunRecord
 from tracoco.report.scored import ScoreSet
 from tracoco.report.wording import UNDEFINED, count, duration, number, short
 from tracoco.training.run_folder import CHOSEN_ON_TEST
+from tracoco.training.unlabelled_weight import TRUSTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,19 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
     if weights and run.finished and not any(each["weight"] for each in weights):
         found.append(
             "Unlabelled scans never counted: the networks did not come to know the labelled crops "
-            "well enough, or their pseudo-labels lacked a structure. The run has learnt from "
-            "labels alone; more steps or more labels may help."
+            "well enough, or their pseudo-labels lacked a structure or disagreed on it. The run "
+            "has learnt from labels alone; more steps or more labels may help."
+        )
+    doubted = [
+        each["agreement"]
+        for each in weights
+        if each["weight"] and each.get("agreement", 1.0) < TRUSTED
+    ]
+    if doubted:
+        found.append(
+            f"Unlabelled scans counted less during {len(doubted):,} steps because two answers to "
+            f"them disagreed: their mean Dice was {100 * fmean(doubted):.0f} there, and they count "
+            f"in full from {100 * TRUSTED:.0f} on."
         )
     restrained = [record["step"] for record in run.log if record.get("restrained")]
     if restrained:

@@ -1,0 +1,83 @@
+"""Runs that are made to fail end no worse than their supervised part, and say what happened."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import write_scan
+
+from tracoco.demo.phantom import make_phantom
+from tracoco.evaluation.validation import mean_dice
+from tracoco.experiment import train
+from tracoco.inference.predictor import Predictor
+from tracoco.presets import load_config
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
+from tracoco.project.prepare import prepare
+from tracoco.project.store import Store
+from tracoco.report.page import write_report
+from tracoco.training.run_folder import RunFolder
+from tracoco.training.run_log import read_log
+
+SETTINGS = ["training.steps=250", "training.save_every=250"]
+FORCED = ["method.unsupervised_weight=10", "method.rampup_steps=1"]
+LABELLED, VALIDATION, UNLABELLED = 3, 3, 8
+
+
+def phantoms(root: Path, *, near_empty: bool = False) -> Project:
+    """Phantom scans; near-empty labels have eight voxels of the structure each."""
+    for index in range(LABELLED + VALIDATION + UNLABELLED):
+        phantom = make_phantom(0, index)
+        write_scan(root / "data" / "images" / f"scan{index:02d}.nii.gz", phantom.image)
+        if index < LABELLED + VALIDATION:
+            label = phantom.label
+            if near_empty:
+                places = np.argwhere(label)[:8]
+                label = np.zeros_like(label)
+                label[tuple(places.T)] = 1
+            write_scan(root / "data" / "labels" / f"scan{index:02d}.nii.gz", label)
+    project = init_project(root / "data", root / "project", validation=VALIDATION)
+    prepare(project)
+    return project
+
+
+def trained(project: Project, method: str, changes: list[str]) -> Path:
+    out = project.runs_root / method
+    train(project, load_config("demo", [f"method.name={method}", *SETTINGS, *changes]), out)
+    return out
+
+
+def dice(project: Project, run: Path, checkpoint: str) -> float:
+    """In percent, on the validation cases."""
+    store, predictor = Store(project.store_root), Predictor.load(run, checkpoint=checkpoint)
+    cases = [store.case(id_) for id_ in project.load_splits().validation]
+    return 100 * mean_dice(
+        predictor.method, cases, predictor.window, predictor.config, predictor.device
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tracoco", "cps", "mean-teacher"])
+def test_ten_times_the_weight_at_once_does_no_harm(tmp_path: Path, method: str) -> None:
+    project = phantoms(tmp_path)
+    run = trained(project, method, FORCED)
+    ends = sorted(run.glob("supervised-*.pt"), key=lambda path: path.stat().st_mtime)
+    assert ends, "unlabelled crops have counted"
+    assert dice(project, run, "last") >= dice(project, run, ends[-1].stem) - 0.5
+    page = write_report(run).read_text(encoding="utf-8")
+    ended = RunFolder(run).facts()["ended_with"]
+    if ended["supervised_dice"] > ended["last_dice"]:
+        assert "The run ends with the weights from before unlabelled scans counted" in page
+    restrained = any(record.get("restrained") for record in read_log(run / "log.jsonl"))
+    assert restrained == ("faded from the pseudo-labels" in page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["tracoco", "cps"])
+def test_labels_that_are_almost_empty_leave_unlabelled_scans_out(
+    tmp_path: Path, method: str
+) -> None:
+    project = phantoms(tmp_path, near_empty=True)
+    run = trained(project, method, FORCED)
+    assert not any(record["unlabelled"]["weight"] for record in read_log(run / "log.jsonl"))
+    assert "Unlabelled scans never counted" in write_report(run).read_text(encoding="utf-8")
