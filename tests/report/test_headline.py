@@ -58,6 +58,25 @@ def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
     )
 
 
+def counting(weight: float, agreement: float) -> dict[str, dict[str, float]]:
+    return {"unlabelled": {"weight": weight, "known": 0.9, "agreement": agreement}}
+
+
+def test_answers_that_disagree_are_a_warning_with_their_dice(bench: "Bench") -> None:
+    # Ten steps in which nothing counts yet, ten with Dice 0.7, and ten that count in full.
+    stages = [counting(0.0, 0.2)] * 10 + [counting(0.3, 0.7)] * 10 + [counting(1.0, 0.95)] * 10
+    log = [bench.record(step, **stage) for step, stage in enumerate(stages)]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert "counted less during 10 steps because two answers to them disagreed" in warning
+    assert "their mean Dice was 70 there" in warning
+
+
+def test_unlabelled_scans_that_never_counted_are_a_warning(bench: "Bench") -> None:
+    log = [bench.record(step, **counting(0.0, 0.2)) for step in range(30)]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert warning.startswith("Unlabelled scans never counted")
+
+
 def test_scores_on_training_cases_are_a_warning(bench: "Bench") -> None:
     run = bench.run(splits=Splits(("found",), (), (), ()))
     bench.scores(run)

@@ -23,7 +23,7 @@ WINDOW = 10
 SHARE_WINDOW = 3
 """Decisions whose class shares are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""
-KNOWN_DICE = 0.6
+KNOWN_DICE = 0.7
 """Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
 FADED = 0.75
 """A class fades when the pseudo-labels have less than this part of the most that they had, or of
@@ -35,7 +35,7 @@ LOST = 0.4
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
 class's share of the labelled scans."""
-DOUBTED, TRUSTED = 0.5, 0.8
+DOUBTED, TRUSTED = 0.6, 0.9
 """Dice of two networks' pseudo-labels, for the structure that they agree least on: up to the first
 they count nothing, from the second on in full, and in proportion in between."""
 RISE, FALL = 0.1, 0.5
