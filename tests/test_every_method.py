@@ -13,6 +13,9 @@ from samples import make_batch, make_method
 from tracoco.data.batches import Batch
 from tracoco.methods import METHODS, method_class
 from tracoco.methods.method import Method
+from tracoco.presets import load_config
+from tracoco.project.plan import Plan
+from tracoco.training.build import run_method
 
 PAST_THE_RAMP = 1000
 STEPS = (0, 3, 60, 124, 125, 180, 184)
@@ -176,3 +179,38 @@ def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
         key: term.item() for key, term in expected.items()
     }
     method.health(unread)
+
+
+MIXING = {"bcp", "bcp-caussl", "caml", "ict", "unimatch"}
+"""Methods whose labelled crops pass a network together with others: pasted into unlabelled ones,
+compared with them, or in a batch of another size."""
+TEACHING = [name for name in METHODS if METHODS[name].taught]
+
+
+@pytest.mark.parametrize("statistics", ["separate", "joint"])
+@pytest.mark.parametrize("name", [name for name in TEACHING if name not in MIXING])
+def test_labels_do_not_move_what_a_network_makes_of_unlabelled_crops(
+    name: str, statistics: str
+) -> None:
+    plan = Plan(
+        dimensions=2,
+        channels=1,
+        label_values=(0, 1),
+        class_names=("background", "organ"),
+        slice_axis=2,
+        spacing_mm=(1, 1, 1),
+        crop=(1, 16, 16),
+    )
+    settings = [f"method.name={name}", f"network.statistics={statistics}", "network.filters=4"]
+    method = run_method(load_config(None, settings), plan)
+    batch = make_batch(2)
+    batch.first.values.requires_grad_()
+    terms = method(batch, 0)
+    torch.stack([terms[key] for key in method.labelled_terms if key in terms]).sum().backward()
+    gradient = batch.first.values.grad
+    assert gradient is not None
+    assert gradient[:2].abs().max() > 0
+    if statistics == "separate":
+        assert gradient[2:].abs().max() == 0
+    elif name in ("tracoco", "cps"):
+        assert gradient[2:].abs().max() > 0

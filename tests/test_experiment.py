@@ -75,7 +75,11 @@ def test_crops_are_mirrored_where_the_plan_allows_it(project: Project) -> None:
     experiment = Experiment.of(project, load_config(None, SHORT))
     assert experiment.source(ALONE).rule.flip_axes == ()
     plan = experiment.plan.model_copy(update={"mirror_axes": (0, 2)})
-    assert replace(experiment, plan=plan).source(ALONE).rule.flip_axes == (0, 2)
+    mirrored = replace(experiment, plan=plan)
+    assert mirrored.source(ALONE).rule.flip_axes == (0, 2)
+    # A run is not resumed with other axes; older checkpoints, which name none, are like no axes.
+    identities = [each.identity(ALONE)["mirrored axes"] for each in (experiment, mirrored)]
+    assert identities == [None, [0, 2]]
 
 
 @pytest.mark.parametrize(("second", "turns"), [(1.005, True), (1.02, False)])

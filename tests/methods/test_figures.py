@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.methods.figures import class_shares, divergence_figures, structure_figures
 
 
 def test_every_class_has_a_share_also_an_absent_one() -> None:
@@ -23,10 +23,9 @@ def test_agreement_is_a_share_of_voxels_and_distance_a_sum_over_a_crop() -> None
     inside = torch.tensor([[True, True, False], [True, True, False]])
     pair = [torch.stack([1 - values, values], dim=1) for values in (foreground, other)]
     figures = divergence_figures(pair[0], pair[1], inside)
+    assert figures == pytest.approx({"agreement": 0.75, "distance": 0.25})
     # Of the four voxels inside, the first marks one and the second two, with one in common.
-    assert figures == pytest.approx(
-        {"agreement": 0.75, "distance": 0.25, "common/1": 0.25, "marked/1": 0.375}
-    )
+    assert structure_figures(*pair, inside) == pytest.approx({"common/1": 0.25, "marked/1": 0.375})
 
 
 def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:
@@ -34,6 +33,6 @@ def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:
     first, second = torch.tensor([0.4, 0.6, 0.0]), torch.tensor([0.4, 0.0, 0.6])
     inside = torch.ones(1, 1, dtype=torch.bool)
     figures = divergence_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), inside)
-    assert (figures["agreement"], figures["distance"]) == (0.0, 0.0)
-    assert [figures[f"common/{k}"] for k in (1, 2)] == [0.0, 0.0]
-    assert [figures[f"marked/{k}"] for k in (1, 2)] == [0.5, 0.5]
+    assert figures == {"agreement": 0.0, "distance": 0.0}
+    figures = structure_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), inside)
+    assert figures == {"common/1": 0.0, "marked/1": 0.5, "common/2": 0.0, "marked/2": 0.5}

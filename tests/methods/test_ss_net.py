@@ -192,14 +192,7 @@ def test_health_compares_the_unlabelled_answers_before_and_after() -> None:
     moved[:, 0], moved[:, 1] = 0.25, 0.75
     answer[:2], moved[:2] = 0.5, 0.5  # of the labelled crops, which must not count
     assert method.health(batch) == pytest.approx(
-        {
-            "share/0": 1.0,
-            "share/1": 0.0,
-            "agreement": 0.0,
-            "distance": 0.5 * 4096,
-            "common/1": 0.0,
-            "marked/1": 0.5,
-        }
+        {"share/0": 1.0, "share/1": 0.0, "agreement": 0.0, "distance": 0.5 * 4096}
     )
 
 

@@ -59,7 +59,9 @@ def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
 
 
 def counting(weight: float, agreement: float) -> dict[str, dict[str, float]]:
-    return {"unlabelled": {"weight": weight, "known": 0.9, "agreement": agreement}}
+    doubted = weight > 0 and agreement < 0.9
+    told = {"weight": weight, "known": 0.9, "agreement": agreement, "doubted": doubted}
+    return {"unlabelled": told}
 
 
 def test_answers_that_disagree_are_a_warning_with_their_dice(bench: "Bench") -> None:

@@ -171,6 +171,22 @@ def test_the_structure_that_is_agreed_on_least_decides_and_an_unmarked_one_does_
     assert weight.agreement == pytest.approx(0.6)
 
 
+def test_stray_voxels_of_a_structure_veto_nothing() -> None:
+    weight = UnlabelledWeight((0.9, 0.1, 0.0))
+    stray = (0.9, 0.1, 1e-7, 0.095, 0.1, 0.0, 1e-7)  # of a structure that no label has
+    decide(weight, 2 * WINDOW, (*KNOWN, 0.0, 0.0), stray)
+    assert weight.agreement == pytest.approx(0.95)
+    assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
+
+
+def test_it_is_told_whether_disagreement_limits_the_weight() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, WINDOW + 1, KNOWN, agreeing(0.89))
+    assert (weight.value, weight.doubted) == (pytest.approx(RISE), False)  # it has just begun
+    decide(weight, WINDOW, KNOWN, agreeing(0.75))
+    assert (weight.value, weight.doubted) == (pytest.approx(0.5), True)
+
+
 def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
     first = begun()
     first.see({"share/0": 0.9, "share/1": 0.1})

@@ -126,7 +126,9 @@ def _step_memory(values: "Plan", preset: str | None) -> dict[str, str]:
 
 def _training_time(values: "Plan", preset: str | None) -> dict[str, str]:
     """How long the steps of a training take on this machine."""
-    from tracoco.errors import UserError
+    from torch import OutOfMemoryError
+
+    from tracoco.errors import UserError, first_line
     from tracoco.experiment.step_cost import step_seconds
     from tracoco.presets import load_config
     from tracoco.report.wording import duration, short
@@ -136,8 +138,8 @@ def _training_time(values: "Plan", preset: str | None) -> dict[str, str]:
     try:
         config = resolved(load_config(preset), values)
         seconds = step_seconds(config, values)
-    except UserError as error:
-        return row | {"why": str(error)}
+    except (UserError, OutOfMemoryError) as error:
+        return row | {"why": first_line(error)}
     steps = config.training.length
     return row | {
         "value": duration(steps * seconds),

@@ -167,8 +167,10 @@ class Experiment:
     def identity(self, team: Team) -> dict[str, Any]:
         """What must be the same for a run to go on as if it had never been stopped."""
         settings = recorded_settings(self.config)
+        mirrored = self.plan.mirror_axes if self.config.data.flips == "plan" else ()
         return {
             **{f"{group} settings": values for group, values in settings.items()},
+            "mirrored axes": list(mirrored) or None,  # older checkpoints do not have it
             "splits": self.splits.hash(),
             "plan": self.plan.hash(),
             "data": self.store.hash(),

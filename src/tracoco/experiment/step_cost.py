@@ -21,13 +21,12 @@ TRIES = 3
 def step_seconds(config: Config, plan: Plan, device: str = "auto") -> float:
     """Of one process on this machine, in the precision that a run would have.
 
-    Time grows with the voxels, so a small crop tells.
+    On a CPU time grows with the voxels, so a small crop tells. A GPU is not busy with a small one.
     """
     config = resolved(config, plan)  # the network of the real crop, tried on a small one
-    crop = run_crop(config, plan)[-plan.dimensions :]
-    small = _small(crop, config.network.strides)
+    crop, where = run_crop(config, plan)[-plan.dimensions :], choose_device(device)
+    small = _small(crop, config.network.strides) if where.type == "cpu" else crop
     data = config.data.model_copy(update={"crop": small})
-    where = choose_device(device)
     batch = noise_batch(config, plan, small).to(where)
     method = run_method(config.model_copy(update={"data": data}), plan)
     dtype = arrange(method, config.training, where, batch.first.values.shape).dtype
@@ -36,7 +35,8 @@ def step_seconds(config: Config, plan: Plan, device: str = "auto") -> float:
     for _ in range(TRIES):  # the first one also pays for what torch prepares
         start = time.perf_counter()
         with (
-            torch.random.fork_rng(devices=[]),  # a caller's generator is not for our noise
+            # A caller's generator is not for our noise.
+            torch.random.fork_rng(devices=[where] if where.type == "cuda" else []),
             torch.autocast(where.type, dtype=dtype, enabled=dtype is not None),
         ):
             terms = method(batch, 1)

@@ -82,7 +82,7 @@ class CoTrainingConfig(TwoNetworksConfig):
     pseudo_labels: PseudoLabelPass | Literal["averaged"] = "averaged"
     """Where pseudo-labels come from. `averaged`: a pass without noise and dropout of each network's
     moving average, as at test time, which is ours. `batch`: one without noise and dropout, where
-    BatchNorm uses the statistics of all crops of the batch, as in the authors' release. `clean`:
+    BatchNorm uses the statistics of the batch, as in the authors' release. `clean`:
     the same, but BatchNorm uses its running statistics, as at test time. `training`: the noisy
     training pass, as in Eq. (2), at no cost. `batch` and `clean` differ for networks with BatchNorm
     alone."""

@@ -24,7 +24,23 @@ def answer_shares(answer: Tensor, inside: Tensor) -> dict[str, float]:
 
 
 def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str, float]:
-    """How far two networks part: the paper's two measures of diversity, and what they share.
+    """How far two networks part, by the paper's two measures of diversity.
+
+    Args:
+        first: probabilities of one network, [B, C, ...].
+        second: those of the other.
+        inside: false where the crops are padding, [B, ...].
+    """
+    # Of the background's probability, so also of the foreground's; in voxels a crop.
+    apart = (first[:, 0] - second[:, 0]).abs() * inside
+    return {
+        "agreement": float(masked_mean(most_likely(first) == most_likely(second), inside)),
+        "distance": float(apart.sum() / max(1, len(inside))),
+    }
+
+
+def structure_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str, float]:
+    """Where two networks that learn by themselves find each structure.
 
     `common/K` is the share of the voxels that both give structure K, and `marked/K` the mean of the
     shares that each gives it. Their quotient is the Dice of the two networks' labels.
@@ -34,18 +50,14 @@ def divergence_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[st
         second: those of the other.
         inside: false where the crops are padding, [B, ...].
     """
-    # Of the background's probability, so also of the foreground's; in voxels a crop.
-    apart = (first[:, 0] - second[:, 0]).abs() * inside
     labels, others = most_likely(first), most_likely(second)
-    figures = {
-        "agreement": float(masked_mean(labels == others, inside)),
-        "distance": float(apart.sum() / max(1, len(inside))),
-    }
+    figures = {}
     for k in range(1, first.shape[1]):
         here, there = labels == k, others == k
-        figures[f"common/{k}"] = float(masked_mean(here & there, inside))
-        figures[f"marked/{k}"] = float(masked_mean(here.float() + there.float(), inside)) / 2
-    return figures
+        figures[f"common/{k}"] = masked_mean(here & there, inside)
+        figures[f"marked/{k}"] = (masked_mean(here, inside) + masked_mean(there, inside)) / 2
+    values = torch.stack(list(figures.values())).tolist()  # fetched from a GPU once
+    return dict(zip(figures, values, strict=True))
 
 
 def gate_figures(

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
 from tracoco.losses.weighting import most_likely
-from tracoco.methods.figures import class_shares, divergence_figures
+from tracoco.methods.figures import class_shares, divergence_figures, structure_figures
 from tracoco.methods.method import Method, labelled_loss
 
 
@@ -49,4 +49,5 @@ class Peers(Method):
         first, second = self._pseudo_labels
         labels = torch.stack([most_likely(first), most_likely(second)])
         shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
-        return shares | divergence_figures(first, second, inside)
+        apart = divergence_figures(first, second, inside)
+        return shares | apart | structure_figures(first, second, inside)

@@ -18,7 +18,8 @@ class _SplitBatchNorm(_BatchNorm):
     """
 
     parts: tuple[int, int] = (0, 0)
-    """Labelled and unlabelled crops of a batch. Maps of another number of crops are one part."""
+    """Labelled and unlabelled crops of a batch. Maps of another number of crops are one part,
+    e.g. where a method mixes crops (`bcp`) or passes them with others (`ict`, `unimatch`)."""
 
     def forward(self, maps: Tensor) -> Tensor:
         """Normalise maps [B, C, ...]; both parts count in the running statistics."""
@@ -49,11 +50,6 @@ def norms_by_batch(module: nn.Module) -> list[_BatchNorm]:
     return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
-def mixes_crops(module: nn.Module) -> bool:
-    """Whether what is made of a crop depends on the others of its batch, as BatchNorm has it."""
-    return bool(norms_by_batch(module))
-
-
 def mixes_kinds(module: nn.Module) -> bool:
     """Whether what is made of a labelled crop depends on the unlabelled ones of its batch."""
     return any(
@@ -66,7 +62,7 @@ def mixes_kinds(module: nn.Module) -> bool:
 def frozen_statistics(module: nn.Module) -> Iterator[None]:
     """Passes in here leave BatchNorm's running statistics alone.
 
-    Noisy and mixed crops have other statistics than the clean scans of test time.
+    So each crop counts once, although several passes of a step see it.
     """
     norms = norms_by_batch(module)
     tracked = [norm.track_running_stats for norm in norms]

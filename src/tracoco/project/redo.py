@@ -20,12 +20,14 @@ def redo_plan(
 ) -> list[Change]:
     """Derive all values again and say which ones changed.
 
-    What the data does not tell stays: 2D or 3D, the classes with their names, and what was known
-    of the data set when the project was made, e.g. by a recipe.
+    What the data does not tell stays: 2D or 3D, the classes with their names, the axes along which
+    crops are mirrored, and what was known of the data set when the project was made, e.g. by a
+    recipe.
     """
     old = project.load_plan()
     known = dict(project.load_origin().plan)
-    kept = known | {"label_values": old.label_values, "class_names": old.class_names}
+    said = {"label_values", "class_names", "mirror_axes"}
+    kept = known | old.model_dump(include=said)
     fingerprint = read_fingerprint(project.fingerprint_file)
     new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb, device=device)
     write_text(backup_file(project), project.plan_file.read_text(encoding="utf-8"))

@@ -119,11 +119,7 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
             "well enough, or their pseudo-labels lacked a structure or disagreed on it. The run "
             "has learnt from labels alone; more steps or more labels may help."
         )
-    doubted = [
-        each["agreement"]
-        for each in weights
-        if each["weight"] and each.get("agreement", 1.0) < TRUSTED
-    ]
+    doubted = [each["agreement"] for each in weights if each.get("doubted")]
     if doubted:
         found.append(
             f"Unlabelled scans counted less during {len(doubted):,} steps because two answers to "

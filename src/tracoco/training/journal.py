@@ -44,6 +44,7 @@ class Journal:
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
         self._faded = {name for record in history for name in record.get("fading", ())}
         self._before: Record = history[-1] if history else {}
+        self._counted = bool(history and history[-1].get("unlabelled", {}).get("weight"))
         self._log = RunLog(folder, step)
         self._display = display
 
@@ -72,7 +73,13 @@ class Journal:
     def _weight_news(self, record: Record) -> Iterator[str]:
         """What has changed in how much unlabelled crops count."""
         now, before = record["unlabelled"], self._before.get("unlabelled", {"weight": 0.0})
-        if now["weight"] and not before["weight"]:
+        if now.get("doubted") and not before.get("doubted"):
+            yield (
+                f"two answers to unlabelled crops disagree (Dice {100 * now['agreement']:.0f}): "
+                "these count less until they agree"
+            )
+        if now["weight"] and not self._counted:
+            self._counted = True
             yield (
                 f"unlabelled crops count from here on: the labelled ones are known (Dice "
                 f"{100 * now['known']:.0f})"
@@ -87,6 +94,7 @@ class Journal:
             )
         lost = ", ".join(f"'{name}'" for name in record.get("lost", []))
         if lost:
+            self._counted = False
             yield (
                 f"the pseudo-labels have lost {lost}: the run goes back to its weights from before "
                 "unlabelled crops counted, and these will count half as much"

@@ -211,7 +211,7 @@ class Trainer:
         The weights that predict are asked for the labelled crops. All processes decide alike.
         """
         used, agreement = weight.value, weight.agreement
-        told = {} if agreement is None else {"agreement": agreement}
+        told = {} if agreement is None else {"agreement": agreement, "doubted": weight.doubted}
         weight.see(health)
         if weight.due(self.step):
             labelled = slice(batch.labelled_count)

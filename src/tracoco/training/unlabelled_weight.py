@@ -64,6 +64,8 @@ class UnlabelledWeight:
         self.supervised_until: int | None = None
         """The last such step, also while they must begin anew: its weights are the ones to go back
         to."""
+        self.doubted = False
+        """Whether the value is as small as it is because two answers disagree."""
         self.fading: list[int] = []
         """Classes that fade at the moment."""
         self.lost: list[int] = []
@@ -111,8 +113,13 @@ class UnlabelledWeight:
     def agreement(self) -> float | None:
         """Dice of two answers for the structure that they agree least on; None without two."""
         two = self._recent()[len(self._labelled_shares) :]
-        pairs = zip(two[::2], two[1::2], strict=True)
-        found = [common / marked for common, marked in pairs if marked > 0]
+        triples = zip(two[::2], two[1::2], self._labelled_shares[1:], strict=bool(two))
+        # A structure that is hardly marked is for the shares to judge: a stray voxel says nothing.
+        found = [
+            common / marked
+            for common, marked, labelled in triples
+            if labelled and marked > ABSENT * labelled
+        ]
         return min(found) if found else None
 
     @property
@@ -141,8 +148,9 @@ class UnlabelledWeight:
                 self.began = self.supervised_until = step + 1
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
-        self.value = self.value * FALL if self.fading else self.value + RISE
-        self.value = min(self.value, self.limit * self._trust)
+        wanted = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
+        allowed = self.limit * self._trust
+        self.value, self.doubted = min(wanted, allowed), allowed < wanted
         if self.lost:
             self._begin_anew()
 
@@ -167,7 +175,7 @@ class UnlabelledWeight:
 
     def _begin_anew(self) -> None:
         """Wait until labelled crops are known again, and let unlabelled ones count less then."""
-        self.value, self.began, self.fading = 0.0, None, []
+        self.value, self.began, self.fading, self.doubted = 0.0, None, [], False
         self.limit /= 2
         self._dice.clear()
         self._figures.clear()
@@ -184,6 +192,7 @@ class UnlabelledWeight:
             "began": self.began,
             "supervised_until": self.supervised_until,
             "fading": list(self.fading),
+            "doubted": self.doubted,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -193,7 +202,7 @@ class UnlabelledWeight:
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
         self.supervised_until = state["supervised_until"]
-        self.fading = list(state["fading"])
+        self.fading, self.doubted = list(state["fading"]), state["doubted"]
 
 
 @torch.no_grad()
