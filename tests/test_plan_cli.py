@@ -67,7 +67,7 @@ def test_redo_keeps_the_old_plan_and_says_what_changed(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = project.plan_file.read_text()
-    named = text.replace('"label 1"', '"ball"')
+    named = text.replace('"label 1"', '"ball"').replace("mirror_axes: []", "mirror_axes: [0]")
     edited = named.replace("spacing_mm: [1.0, 1.0, 2.0]", "spacing_mm: [2.0, 2.0, 2.0]")
     assert edited != named != text
     project.plan_file.write_text(edited)
@@ -76,7 +76,7 @@ def test_redo_keeps_the_old_plan_and_says_what_changed(
     assert "spacing_mm: [2.0, 2.0, 2.0] -> [1.0, 1.0, 2.0]" in out
     assert f"next: tracoco prepare {project.root}" in out
     assert project.plan_file.with_name("plan.yaml.bak").read_text() == edited
-    assert project.plan_file.read_text() == named  # the name of a class is not in the data
+    assert project.plan_file.read_text() == named  # names and sides are not in the data
     _, out, _ = run(capsys, monkeypatch, "plan", project.root, "--redo")
     assert out == "the plan is as it was\n"
 

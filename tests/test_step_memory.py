@@ -124,8 +124,8 @@ def test_the_count_grows_with_voxels_but_for_the_weights() -> None:
 
 def test_weights_gradients_and_momentum_are_counted() -> None:
     # 9.4 million weights in one network of 16 filters, hardly any voxels.
-    settings = ("method.name=supervised", "network.name=vnet", "network.filters=16")
-    settings += ("optimizer.name=sgd",)
+    network = ("network.name=vnet", "network.filters=16")
+    settings = ("method.name=supervised", "optimizer.name=sgd", *network)
     with_momentum = counted(*settings)
     without = counted(*settings, "optimizer.momentum=0")
     weights = 4 * 9_448_866

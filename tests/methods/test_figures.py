@@ -25,7 +25,9 @@ def test_agreement_is_a_share_of_voxels_and_distance_a_sum_over_a_crop() -> None
     figures = divergence_figures(pair[0], pair[1], inside)
     assert figures == pytest.approx({"agreement": 0.75, "distance": 0.25})
     # Of the four voxels inside, the first marks one and the second two, with one in common.
-    assert structure_figures(*pair, inside) == pytest.approx({"common/1": 0.25, "marked/1": 0.375})
+    assert structure_figures(pair[0], pair[1], inside) == pytest.approx(
+        {"common/1": 0.25, "marked/1": 0.375}
+    )
 
 
 def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:

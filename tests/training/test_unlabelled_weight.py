@@ -182,9 +182,11 @@ def test_stray_voxels_of_a_structure_veto_nothing() -> None:
 def test_it_is_told_whether_disagreement_limits_the_weight() -> None:
     weight = UnlabelledWeight(SHARES)
     decide(weight, WINDOW + 1, KNOWN, agreeing(0.89))
-    assert (weight.value, weight.doubted) == (pytest.approx(RISE), False)  # it has just begun
+    assert weight.value == pytest.approx(RISE)
+    assert not weight.doubted  # it has just begun
     decide(weight, WINDOW, KNOWN, agreeing(0.75))
-    assert (weight.value, weight.doubted) == (pytest.approx(0.5), True)
+    assert weight.value == pytest.approx(0.5)
+    assert weight.doubted
 
 
 def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
