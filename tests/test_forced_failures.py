@@ -20,22 +20,22 @@ from tracoco.training.run_log import read_log
 
 SETTINGS = ["training.steps=250", "training.save_every=250"]
 FORCED = ["method.unsupervised_weight=10", "method.rampup_steps=1"]
-LABELLED, TEST, UNLABELLED = 3, 4, 8
+LABELLED, VALIDATION, TEST, UNLABELLED = 3, 3, 4, 8
 
 
 def phantoms(root: Path, *, near_empty: bool = False) -> Project:
     """Phantom scans; near-empty labels have eight voxels of the structure each."""
-    for index in range(LABELLED + TEST + UNLABELLED):
+    for index in range(LABELLED + VALIDATION + TEST + UNLABELLED):
         phantom = make_phantom(0, index)
         write_scan(root / "data" / "images" / f"scan{index:02d}.nii.gz", phantom.image)
-        if index < LABELLED + TEST:
+        if index < LABELLED + VALIDATION + TEST:
             label = phantom.label
             if near_empty:
                 places = np.argwhere(label)[:8]
                 label = np.zeros_like(label)
                 label[tuple(places.T)] = 1
             write_scan(root / "data" / "labels" / f"scan{index:02d}.nii.gz", label)
-    project = init_project(root / "data", root / "project", validation=0, test=TEST)
+    project = init_project(root / "data", root / "project", validation=VALIDATION, test=TEST)
     prepare(project)
     return project
 
@@ -47,7 +47,7 @@ def trained(project: Project, method: str, changes: list[str]) -> Path:
 
 
 def dice(project: Project, run: Path, checkpoint: str) -> float:
-    """In percent, on scans that nothing was chosen with: the run has no validation cases."""
+    """In percent, on scans that nothing was chosen with, validation included."""
     store, predictor = Store(project.store_root), Predictor.load(run, checkpoint=checkpoint)
     cases = [store.case(id_) for id_ in project.load_splits().test]
     return 100 * mean_dice(
