@@ -118,8 +118,8 @@ def _need_lines(needs: dict[str, Any]) -> list[str]:
         taken = "" if memory is None else f" and {gigabytes(memory)}"
         lines.append(
             f"train: about {_duration(needs['training_seconds'])} on this machine{taken}, for "
-            f"{needs['training_steps']} steps with the default settings; the time is scaled up "
-            "from one step on small crops"
+            f"{needs['training_steps']} steps with the default settings; the time is estimated "
+            "from a few steps on noise"
         )
     return lines
 
