@@ -68,3 +68,27 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
         journal.write(record(300, 0.9))
     assert again.lines == []
     assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]
+
+
+def test_disagreement_is_said_and_the_beginning_is_not_said_again_when_it_ends(
+    tmp_path: Path,
+) -> None:
+    def counting(step: int) -> Record:
+        # Counts from step 2 on; the two answers disagree from step 4 to 6, and nothing counts then.
+        doubted = 4 <= step < 7
+        told = {"weight": 1.0, "known": 0.8, "agreement": 0.95, "doubted": doubted}
+        if step < 2 or doubted:
+            told |= {"weight": 0.0, "agreement": 0.5}
+        return record(step, 0.9) | {"unlabelled": told}
+
+    listener, resumed = Listener(), Listener()
+    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
+        for step in range(6):
+            journal.write(counting(step))
+    with Journal(tmp_path, 6, SHARES, resumed, remedy="rest") as journal:
+        for step in range(6, 9):
+            journal.write(counting(step))
+    began, disagree = listener.lines
+    assert began.startswith("step 2: unlabelled crops count from here on")
+    assert disagree.startswith("step 4: two answers to unlabelled crops disagree (Dice 50)")
+    assert resumed.lines == []

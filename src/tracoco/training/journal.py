@@ -44,7 +44,10 @@ class Journal:
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
         self._faded = {name for record in history for name in record.get("fading", ())}
         self._before: Record = history[-1] if history else {}
-        self._counted = bool(history and history[-1].get("unlabelled", {}).get("weight"))
+        self._counted = False  # whether unlabelled crops count, since the last structure was lost
+        for record in history:
+            self._counted |= record.get("unlabelled", {}).get("weight", 0.0) > 0
+            self._counted &= not record.get("lost")
         self._log = RunLog(folder, step)
         self._display = display
 
