@@ -91,9 +91,9 @@ def _same_dice() -> Row:
         "at most",
         0.1,
         f"Mean of {len(TESTED)} phantoms of the demo; with {told}. A light UNet of 8 filters after "
-        f"{STEPS} steps on {len(LEARNT)} others. It normalises each crop by itself and was trained "
-        "briefly, so what it says of a voxel depends on the window; the paper's strides ask "
-        "several times as often, and the mean of the answers is better. inference.overlap=0.75 "
+        f"{STEPS} steps on {len(LEARNT)} others. It was trained briefly, and what it says of a "
+        "voxel depends on where the voxel lies in the window; the paper's strides ask several times "
+        "as often, and take the mean. inference.overlap=0.75 "
         f"gives {_mean_dice(method, denser):.2f} %, with {many} windows in place of {few}.",
     )
 
