@@ -92,8 +92,8 @@ def _same_dice() -> Row:
         0.1,
         f"Mean of {len(TESTED)} phantoms of the demo; with {told}. A light UNet of 8 filters after "
         f"{STEPS} steps on {len(LEARNT)} others. It was trained briefly, and what it says of a "
-        "voxel depends on where the voxel lies in the window; the paper's strides ask several times "
-        "as often, and take the mean. inference.overlap=0.75 "
+        "voxel depends on where the voxel lies in the window; the paper's strides ask several "
+        "times as often, and take the mean. inference.overlap=0.75 "
         f"gives {_mean_dice(method, denser):.2f} %, with {many} windows in place of {few}.",
     )
 
