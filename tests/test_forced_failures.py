@@ -71,7 +71,7 @@ def test_ten_times_the_weight_at_once_does_no_harm(tmp_path: Path, method: str) 
     ):
         assert any(record.get(sign) for record in log) == (told in " ".join(page.split()))
     doubted = any(record["unlabelled"].get("doubted") for record in log)
-    assert doubted == ("two answers to them disagreed" in " ".join(page.split()))
+    assert doubted == ("the two networks disagreed on them" in " ".join(page.split()))
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_answers_that_disagree_are_a_warning_with_their_dice(bench: "Bench") -> 
     stages = [counting(0.0, 0.2)] * 10 + [counting(0.3, 0.7)] * 10 + [counting(1.0, 0.95)] * 10
     log = [bench.record(step, **stage) for step, stage in enumerate(stages)]
     (warning,) = warnings(RunRecord.read(bench.run(log=log)))
-    assert "counted less during 10 steps because two answers to them disagreed" in warning
+    assert "counted less during 10 steps because the two networks disagreed on them" in warning
     assert "their mean Dice was 70 there" in warning
 
 

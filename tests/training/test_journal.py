@@ -70,12 +70,12 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]
 
 
-def test_disagreement_is_said_and_the_beginning_is_not_said_again_when_it_ends(
+def test_disagreement_is_said_once_and_the_beginning_is_not_said_again_when_it_ends(
     tmp_path: Path,
 ) -> None:
     def counting(step: int) -> Record:
-        # Counts from step 2 on; the two answers disagree from step 4 to 6, and nothing counts then.
-        doubted = 4 <= step < 7
+        # Counts from step 2 on; the networks disagree from step 4 to 6 and at step 8.
+        doubted = 4 <= step < 7 or step == 8
         told = {"weight": 1.0, "known": 0.8, "agreement": 0.95, "doubted": doubted}
         if step < 2 or doubted:
             told |= {"weight": 0.0, "agreement": 0.5}
@@ -90,5 +90,5 @@ def test_disagreement_is_said_and_the_beginning_is_not_said_again_when_it_ends(
             journal.write(counting(step))
     began, disagree = listener.lines
     assert began.startswith("step 2: unlabelled crops count from here on")
-    assert disagree.startswith("step 4: two answers to unlabelled crops disagree (Dice 50)")
+    assert disagree.startswith("step 4: the two networks disagree on unlabelled crops (Dice 50)")
     assert resumed.lines == []

@@ -48,6 +48,7 @@ class Journal:
         for record in history:
             self._counted |= record.get("unlabelled", {}).get("weight", 0.0) > 0
             self._counted &= not record.get("lost")
+        self._doubted = any(record.get("unlabelled", {}).get("doubted") for record in history)
         self._log = RunLog(folder, step)
         self._display = display
 
@@ -75,11 +76,12 @@ class Journal:
 
     def _weight_news(self, record: Record) -> Iterator[str]:
         """What has changed in how much unlabelled crops count."""
-        now, before = record["unlabelled"], self._before.get("unlabelled", {"weight": 0.0})
-        if now.get("doubted") and not before.get("doubted"):
+        now = record["unlabelled"]
+        if now.get("doubted") and not self._doubted:  # once: it comes and goes as the weight rises
+            self._doubted = True
             yield (
-                f"two answers to unlabelled crops disagree (Dice {100 * now['agreement']:.0f}): "
-                "these count less until they agree"
+                "the two networks disagree on unlabelled crops (Dice "
+                f"{100 * now['agreement']:.0f}): these count only as far as the networks agree"
             )
         if now["weight"] and not self._counted:
             self._counted = True
