@@ -123,8 +123,8 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
     if doubted:
         found.append(
             f"Unlabelled scans counted less during {len(doubted):,} steps because the two networks "
-            f"disagreed on them: their mean Dice was {100 * fmean(doubted):.0f} there, and the scans "
-            f"count in full from {100 * TRUSTED:.0f} on."
+            f"disagreed on them: their mean Dice was {100 * fmean(doubted):.0f} there, and the "
+            f"scans count in full from {100 * TRUSTED:.0f} on."
         )
     restrained = [record["step"] for record in run.log if record.get("restrained")]
     if restrained:
