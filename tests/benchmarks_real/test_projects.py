@@ -99,7 +99,7 @@ def test_what_is_there_stays_and_what_is_missing_is_prepared(tmp_path: Path) -> 
             array = random.integers(most, size=(9, 8, 6)).astype(np.uint8)
             write_scan(tmp_path / "btcv_pancreas" / folder / f"pancreas_{number}.nii.gz", array)
     project = make_real_project("btcv-pancreas", tmp_path, tmp_path / "out")
-    assert project.load_plan().window == ((0.0, 255.0),)
+    assert project.load_plan().window == (None,)
     assert project.load_splits().labelled == ("pancreas_0", "pancreas_1")
 
     edited = project.plan_file.read_text().replace("high_percentile: 99.5", "high_percentile: 99.0")
