@@ -24,15 +24,15 @@ from tracoco.data.crop_pair import CropPair, CropRule
 from tracoco.data.draws import Purpose, Stream, cases_at, generator
 from tracoco.data.places import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box
-from tracoco.losses.as_released import (
+from tracoco.losses.translation import Overlap
+from tracoco.methods.method import uniform_noise
+from tracoco.methods.tracoco_as_released import (
     binary_crc,
     clamped_negative_entropy,
+    draw_released_mix,
     halved_supervised_loss,
     spatial_divergence,
 )
-from tracoco.losses.translation import Overlap
-from tracoco.methods.method import uniform_noise
-from tracoco.methods.released_mixing import draw_released_mix
 from tracoco.project.plan import Plan
 from tracoco.project.store import Store, StoredCase
 

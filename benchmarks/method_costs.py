@@ -27,7 +27,7 @@ from tracoco.demo.write import VALIDATION, write_phantoms
 from tracoco.experiment.experiment import Experiment
 from tracoco.files import write_json
 from tracoco.methods import METHODS
-from tracoco.methods.costs import MethodCost
+from tracoco.methods.catalogue import MethodCost
 from tracoco.networks.network import Network
 from tracoco.presets import load_config
 from tracoco.project.create import init_project

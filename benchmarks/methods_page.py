@@ -8,9 +8,7 @@ from typing import Any
 
 from tracoco.files import write_text
 from tracoco.methods import METHODS
-from tracoco.methods.about import NOTATION
-from tracoco.methods.costs import read_costs
-from tracoco.methods.facts import cost_cells, method_details, published
+from tracoco.methods.catalogue import NOTATION, cost_cells, method_details, published, read_costs
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "methods.md"

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from tracoco.methods.student_teacher import StudentTeacher
+from tracoco.methods.parts.student_teacher import StudentTeacher
 
 
 class Answering(nn.Module):

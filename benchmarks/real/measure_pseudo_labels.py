@@ -24,9 +24,8 @@ from tracoco.console import say
 from tracoco.data.batches import Batch, BatchSource
 from tracoco.data.crop_pair import CropRule
 from tracoco.losses.weighting import most_likely
-from tracoco.methods.cotraining import CoTraining
 from tracoco.methods.method import uniform_noise
-from tracoco.methods.pseudo_labels import clean_pass
+from tracoco.methods.parts.co_training import CoTraining, clean_pass
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.training.build import run_crop, run_method

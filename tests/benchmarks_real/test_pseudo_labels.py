@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.benchmark.runner import Runner
-from tracoco.methods.cotraining import CoTraining
+from tracoco.methods.parts.co_training import CoTraining
 
 
 def test_every_kept_checkpoint_of_a_co_training_run_is_measured(tmp_path: Path) -> None:

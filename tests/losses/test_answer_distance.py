@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.answer_distance import answer_distance, class_distance, joint_distance
+from tracoco.losses.consistency import answer_distance, class_distance, joint_distance
 
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 

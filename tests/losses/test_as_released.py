@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from tracoco.geometry import Box
-from tracoco.losses.as_released import (
+from tracoco.losses.translation import Overlap
+from tracoco.methods.tracoco_as_released import (
     binary_crc,
     clamped_negative_entropy,
     halved_supervised_loss,
@@ -15,7 +16,6 @@ from tracoco.losses.as_released import (
     released_dice,
     spatial_divergence,
 )
-from tracoco.losses.translation import Overlap
 
 THRESHOLDS = {"likely": 0.65, "unlikely": 0.1}
 

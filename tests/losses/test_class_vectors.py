@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.class_vectors import class_contrast
+from tracoco.methods.scc import class_contrast
 
 
 def contrast(labelled: Tensor, unlabelled: Tensor, temperature: float = 1.0) -> float:

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tracoco.losses.class_weighted import weighted_cross_entropy, weighted_dice_loss
 from tracoco.losses.supervised import dice_loss
+from tracoco.methods.dhc import weighted_cross_entropy, weighted_dice_loss
 
 
 def test_the_mean_is_by_weight() -> None:

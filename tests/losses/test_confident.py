@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from tracoco.losses.confident import confident_ce_loss
+from tracoco.methods.ps_mt import confident_ce_loss
 
 
 def everywhere(*values: float) -> torch.Tensor:

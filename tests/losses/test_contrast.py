@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tracoco.losses.contrast import Bank, Points, contrast_loss, directional_loss
+from tracoco.methods.parts.context_contrast import Bank, Points, contrast_loss, directional_loss
 
 OPTIONS = {"likely": 0.75, "temperature": 0.1}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.decoupled import (
+from tracoco.methods.dcnet import (
     attention_loss,
     cross_label_loss,
     follow_loss,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.distribution_contrast import ClassDistributions, distribution_contrast
+from tracoco.methods.patchcl import ClassDistributions, distribution_contrast
 
 OPTIONS = {"temperature": 0.2, "spread": 4.0, "negatives": 2.0}
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.losses.independence import dependence
+from tracoco.methods.parts.independence import dependence
 
 
 def test_dependence_by_hand() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.mutual import mutual_loss, sharpened
+from tracoco.losses.consistency import mutual_loss, sharpened
 
 
 def voxel(*probabilities: float) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.pyramid import pyramid_loss
+from tracoco.methods.urpc import pyramid_loss
 
 ONE = torch.ones(1, 1, dtype=torch.bool)
 

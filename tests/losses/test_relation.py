@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from tracoco.losses.relation import relation_loss
+from tracoco.methods.caml import relation_loss
 
 
 def test_uniform_relations_to_four_prototypes_cost_log_4() -> None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.losses.separation import separation_loss
+from tracoco.methods.ss_net import separation_loss
 
 
 def test_a_feature_on_the_prototype_and_one_across_it_are_half_apart_on_average() -> None:

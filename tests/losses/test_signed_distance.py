@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.signed_distance import (
+from tracoco.methods.parts.two_heads import (
     distance_loss,
     mask_distance,
     present_classes,

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.soft_dice import soft_dice_loss
+from tracoco.methods.dmd import soft_dice_loss
 
 
 def foreground(*values: float) -> Tensor:

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.structure import similarity_loss
+from tracoco.methods.lg_er_mt import similarity_loss
 
 
 def voxels(*probabilities: tuple[float, ...]) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.losses.uncertainty import normalised_entropy, self_information, weighted_mse
+from tracoco.losses.consistency import normalised_entropy, self_information, weighted_mse
 
 
 def one_voxel(*probabilities: float) -> Tensor:

@@ -7,9 +7,8 @@ from typing import get_args
 import pytest
 
 from tracoco.methods import METHODS, method_class
-from tracoco.methods.about import About, read_about
-from tracoco.methods.row import FAULT_NOT_KEPT, Faithful
-from tracoco.methods.settings import method_settings
+from tracoco.methods.catalogue import About, method_settings, read_about
+from tracoco.methods.table import FAULT_NOT_KEPT, Faithful
 
 SOURCE = re.compile(
     r"releas|publi|paper|original|ours|SSL4MIS|TraCoCo|UA-MT|FixMatch|Eq\. \(|those of `"

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.methods.adversarial import crop_lengths, random_directions, steepest, unit_length
+from tracoco.methods.parts.adversarial import crop_lengths, random_directions, steepest, unit_length
 
 
 @pytest.mark.parametrize("size", [(4, 6), (4, 6, 3)])

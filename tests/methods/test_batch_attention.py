@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.methods.batch_attention import BatchAttention, insert_attention
+from tracoco.methods.caml import BatchAttention, insert_attention
 from tracoco.networks.network import Network, build_network
 
 

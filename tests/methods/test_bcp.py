@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import bcp
-from tracoco.methods.bcp import BCP
-from tracoco.methods.copy_paste import Known, draw_box
+from tracoco.methods.bcp import BCP, Known, draw_box
 
 SECOND_STAGE = 20
 

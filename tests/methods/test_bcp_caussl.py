@@ -4,10 +4,9 @@ import pytest
 import torch
 from samples import make_batch, make_method
 
-from tracoco.losses.independence import dependence
 from tracoco.methods.bcp import BCP
 from tracoco.methods.bcp_caussl import BCPCauSSL
-from tracoco.methods.independence import filters
+from tracoco.methods.parts.independence import dependence, filters
 
 PAST_THE_RAMP = 1000
 

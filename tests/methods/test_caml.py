@@ -8,10 +8,9 @@ from torch import nn
 
 from tracoco.config import MethodChoice
 from tracoco.errors import UserError
-from tracoco.losses.mutual import mutual_loss
+from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.batch_attention import BatchAttention
-from tracoco.methods.caml import CAML
+from tracoco.methods.caml import CAML, BatchAttention
 from tracoco.methods.method import RunFacts, build_method
 
 PAST_THE_RAMP = 1000

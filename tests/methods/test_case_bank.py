@@ -2,7 +2,7 @@ import copy
 
 import torch
 
-from tracoco.methods.case_bank import CaseBank
+from tracoco.methods.caml import CaseBank
 
 
 def values(*numbers: float) -> torch.Tensor:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.methods.class_projector import ClassProjector
+from tracoco.methods.scc import ClassProjector
 
 
 def make(classes: int = 2, dimensions: int = 3) -> ClassProjector:

@@ -1,6 +1,6 @@
 import torch
 
-from tracoco.methods.class_queues import ClassQueues
+from tracoco.methods.patchcl import ClassQueues
 
 
 def test_the_newest_push_the_oldest_out_class_by_class() -> None:

@@ -6,7 +6,7 @@ from samples import make_batch
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.methods.class_separation import KEPT, PROJECTED, ClassSeparation
+from tracoco.methods.ss_net import KEPT, PROJECTED, ClassSeparation
 
 
 def make(classes: int = 2, positions: int = 4096) -> ClassSeparation:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tracoco.methods.class_weights import (
+from tracoco.methods.dhc import (
     DifficultyWeights,
     DistributionWeights,
     class_counts,

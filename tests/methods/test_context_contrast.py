@@ -6,9 +6,8 @@ from torch import Tensor, nn
 
 from tracoco.data.batches import Batch, Crops
 from tracoco.geometry import Box
-from tracoco.losses.contrast import Points
 from tracoco.methods.cac import CAC
-from tracoco.methods.context_contrast import EMPTY, draw_places, take_places
+from tracoco.methods.parts.context_contrast import EMPTY, Points, draw_places, take_places
 
 
 def make(dimensions: int = 3, **settings: object) -> CAC:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from benchmarks.method_costs import COSTS
 
-from tracoco.methods import METHODS, facts
-from tracoco.methods.costs import Costs, MethodCost, read_costs
-from tracoco.methods.facts import all_facts, cost_cells
+from tracoco.methods import METHODS
+from tracoco.methods import catalogue as facts
+from tracoco.methods.catalogue import Costs, MethodCost, all_facts, cost_cells, read_costs
 
 measured = pytest.mark.skipif(not COSTS.exists(), reason="nothing was measured yet")
 TWO = MethodCost(2, 0, 2, 20.0, 4.0, 9.57, 8.56)
@@ -51,7 +51,7 @@ def test_a_method_that_was_not_measured_has_no_figures(monkeypatch: pytest.Monke
 def test_without_a_file_there_are_no_costs_and_with_one_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracoco.methods.costs.resources.files", lambda _: tmp_path)
+    monkeypatch.setattr("tracoco.methods.catalogue.resources.files", lambda _: tmp_path)
     assert read_costs() is None
     (tmp_path / "methods").mkdir()
     cost = MethodCost(2, 0, 2, 12, 4, 5.5, 6)

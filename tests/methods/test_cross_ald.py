@@ -3,7 +3,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.losses.answer_distance import answer_distance
+from tracoco.losses.consistency import answer_distance
 from tracoco.methods import cross_ald
 from tracoco.methods.cross_ald import CrossALD, Crossing, draw_crossing
 from tracoco.methods.ss_net import SSNet

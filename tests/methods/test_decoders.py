@@ -6,7 +6,7 @@ from torch import nn
 
 from tracoco.errors import UserError
 from tracoco.inference.fast_network import fast_network
-from tracoco.methods.decoders import MeanOfDecoders, SeveralDecoders
+from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.layers import Up
 from tracoco.networks.network import build_network
 

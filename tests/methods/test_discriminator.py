@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.methods.discriminator import Discriminator
+from tracoco.methods.sassnet import Discriminator
 
 
 def make(dimensions: int, classes: int = 2, channels: int = 1) -> Discriminator:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.methods.draws import happens, uniform
+from tracoco.methods.parts.cutmix import happens, uniform
 
 
 def test_numbers_fill_their_range_and_follow_torchs_generator() -> None:

@@ -6,8 +6,8 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.losses.signed_distance import signed_distances
 from tracoco.methods.dtc import DTC, dual_task_loss
+from tracoco.methods.parts.two_heads import signed_distances
 
 CERTAIN = 100.0
 

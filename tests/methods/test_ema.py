@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.methods.ema import EmaTeacher, clipped_noise, move_average
+from tracoco.methods.parts.student_teacher import EmaTeacher, clipped_noise, move_average
 
 
 def scalar(value: float) -> nn.Linear:

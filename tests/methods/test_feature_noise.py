@@ -4,9 +4,8 @@ from samples import make_method
 from torch import Tensor
 
 from tracoco.losses.consistency import kl_loss
-from tracoco.methods.feature_noise import worst_noise
 from tracoco.methods.method import evaluating
-from tracoco.methods.ps_mt import PSMT
+from tracoco.methods.ps_mt import PSMT, worst_noise
 
 
 def lengths(maps: Tensor) -> Tensor:

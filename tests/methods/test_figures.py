@@ -1,7 +1,11 @@
 import pytest
 import torch
 
-from tracoco.methods.figures import class_shares, divergence_figures, structure_figures
+from tracoco.methods.parts.pseudo_label_statistics import (
+    class_shares,
+    divergence_figures,
+    structure_figures,
+)
 
 
 def test_every_class_has_a_share_also_an_absent_one() -> None:

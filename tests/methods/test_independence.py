@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.methods.independence import Independence, IndependenceConfig, filters
+from tracoco.methods.parts.independence import Independence, IndependenceConfig, filters
 
 
 def some_pairs() -> list[tuple[Tensor, Tensor]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tracoco.methods.inner_optimizer import InnerOptimizer
+from tracoco.methods.parts.inner_optimizer import InnerOptimizer
 from tracoco.training.checkpoint import load_checkpoint, save_checkpoint
 
 GIVEN = torch.tensor([1.0, -2.0, 3.0])

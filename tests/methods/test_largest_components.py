@@ -1,7 +1,7 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tracoco.methods.largest_components import largest_components
+from tracoco.methods.bcp import largest_components
 
 
 def test_crops_are_cleaned_one_by_one() -> None:

@@ -8,9 +8,9 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.config import MethodChoice
-from tracoco.losses.independence import dependence
 from tracoco.methods.mc_caussl import MCCauSSL
 from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.parts.independence import dependence
 from tracoco.networks.network import build_network
 
 PAST_THE_RAMP = 1000

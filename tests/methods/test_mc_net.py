@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.inference.fast_network import ready_to_predict
-from tracoco.methods.decoders import MeanOfDecoders
 from tracoco.methods.mc_net import MCNet, MCNetPlus
 from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.parts.decoders import MeanOfDecoders
 from tracoco.networks.network import build_network
 
 PAST_THE_RAMP = 1000

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.methods.mixing import Mix, check_partners, draw_mix, draw_small_mix
+from tracoco.methods.parts.cutmix import Mix, check_partners, draw_mix, draw_small_mix
 
 
 def test_the_box_comes_from_the_partner_and_the_rest_stays() -> None:

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from tracoco.methods.particles import median_variances, stein_directions
+from tracoco.methods.cross_ald import median_variances, stein_directions
 
 
 def test_a_particle_alone_follows_its_score() -> None:

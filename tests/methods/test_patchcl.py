@@ -6,9 +6,7 @@ from resuming import after_steps
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.losses.distribution_contrast import distribution_contrast
-from tracoco.methods.patch_contrast import Embedder
-from tracoco.methods.patchcl import PatchCL
+from tracoco.methods.patchcl import Embedder, PatchCL, distribution_contrast
 from tracoco.networks.network import build_network, with_features
 
 PAST_THE_RAMP = 1000

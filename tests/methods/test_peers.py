@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.peers import Peers
+from tracoco.methods.parts.co_training import Peers
 
 
 class Silent(Peers):

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
-from tracoco.methods.ps_mt import PSMT
-from tracoco.methods.pseudo_labels import CleanPass
-from tracoco.methods.two_teachers import TwoTeachers
+from tracoco.methods.parts.co_training import CleanPass
+from tracoco.methods.ps_mt import PSMT, TwoTeachers
 
 PAST_THE_RAMP = 1000
 

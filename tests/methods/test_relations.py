@@ -6,7 +6,7 @@ from samples import make_batch
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.methods.relations import PROJECTED, RelationConfig, Relations
+from tracoco.methods.caml import PROJECTED, RelationConfig, Relations
 
 
 class Padded(nn.Module):

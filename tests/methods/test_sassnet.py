@@ -7,8 +7,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.methods.discriminator import Discriminator
-from tracoco.methods.sassnet import SASSNet
+from tracoco.methods.sassnet import Discriminator, SASSNet
 
 PAST_THE_RAMP = 1000
 

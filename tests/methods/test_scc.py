@@ -7,7 +7,7 @@ from told import Told
 from torch import Tensor, nn
 
 from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.decoders import MeanOfDecoders
+from tracoco.methods.parts.decoders import MeanOfDecoders
 from tracoco.methods.scc import SCC
 
 PAST_THE_RAMP = 1000

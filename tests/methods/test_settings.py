@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from tracoco.config import Settings
-from tracoco.methods.settings import method_settings
+from tracoco.methods.catalogue import method_settings
 
 
 class Shared(Settings):

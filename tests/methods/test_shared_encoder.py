@@ -8,7 +8,7 @@ from torch import nn
 from tracoco.config import MethodChoice
 from tracoco.inference.fast_network import ready_to_predict
 from tracoco.methods.method import RunFacts, build_method
-from tracoco.methods.shared_encoder import SharedEncoder, released_rampup
+from tracoco.methods.parts.decoders import SharedEncoder, released_rampup
 from tracoco.networks.network import build_network
 
 

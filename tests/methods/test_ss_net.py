@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tracoco.config import MethodChoice
 from tracoco.errors import UserError
-from tracoco.losses.answer_distance import answer_distance
+from tracoco.losses.consistency import answer_distance
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.ss_net import SSNet
 

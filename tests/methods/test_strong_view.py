@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from tracoco.data.augment import UNIT
-from tracoco.methods import strong_view as module
-from tracoco.methods.strong_view import blur, brighten, change_contrast, strong_view
+from tracoco.methods.parts import strong_view as module
+from tracoco.methods.parts.strong_view import blur, brighten, change_contrast, strong_view
 
 SIZES = [(6, 5), (6, 5, 4)]
 

@@ -7,7 +7,7 @@ from samples import make_batch, make_method
 
 from tracoco.config import MethodChoice
 from tracoco.methods.method import RunFacts, build_method
-from tracoco.methods.student_teacher import StudentTeacher
+from tracoco.methods.parts.student_teacher import StudentTeacher
 from tracoco.networks.network import build_network
 
 FAMILY = ["mean-teacher", "ua-mt", "ict", "lg-er-mt", "duwm", "ac-mt"]

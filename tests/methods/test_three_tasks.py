@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tracoco.methods.method import RunFacts
-from tracoco.methods.three_tasks import Answer, ThreeTasks, task_losses
+from tracoco.methods.tri_u_mt import Answer, ThreeTasks, task_losses
 from tracoco.networks.network import build_network
 
 

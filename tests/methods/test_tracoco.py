@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import PeerLoss, crc_loss
-from tracoco.methods.cotraining import CoTraining
+from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.tracoco import TraCoCo
 
 PAST_THE_RAMP = 1000

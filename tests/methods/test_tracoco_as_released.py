@@ -7,8 +7,11 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.methods import METHODS
-from tracoco.methods.released_mixing import draw_released_mix, keep_largest_components
-from tracoco.methods.tracoco_as_released import TraCoCoAsReleased
+from tracoco.methods.tracoco_as_released import (
+    TraCoCoAsReleased,
+    draw_released_mix,
+    keep_largest_components,
+)
 
 PAST_THE_RAMP = 1000
 

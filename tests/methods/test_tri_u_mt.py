@@ -6,9 +6,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.methods.lessons import Lesson, lesson_loss
-from tracoco.methods.three_tasks import Answer
-from tracoco.methods.tri_u_mt import TriUMT
+from tracoco.methods.tri_u_mt import Answer, Lesson, TriUMT, lesson_loss
 
 PAST_THE_RAMP = 1000
 

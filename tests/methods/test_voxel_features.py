@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.methods.voxel_features import (
+from tracoco.methods.parts.voxel_features import (
     VoxelNorm,
     draw_voxels,
     surest_voxels,

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
-from tracoco.methods import weak_to_strong
-from tracoco.methods.mixing import Mix
-from tracoco.methods.weak_to_strong import Lesson, WeakToStrong
+from tracoco.methods.parts import weak_to_strong
+from tracoco.methods.parts.cutmix import Mix
+from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong
 
 SURE, UNSURE = (0.97, 0.03), (0.9, 0.1)
 

@@ -5,7 +5,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.methods.cotraining import CoTraining
+from tracoco.methods.parts.co_training import CoTraining
 from tracoco.networks.light_unet import LightUNet3D
 from tracoco.networks.statistics import (
     SplitBatchNorm2d,

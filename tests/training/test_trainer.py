@@ -12,8 +12,8 @@ from torch import nn
 from tracoco.config import Config, parse_config
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
-from tracoco.methods.cotraining import CoTraining
 from tracoco.methods.method import Method
+from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
 from tracoco.training.arrangement import Arrangement
 from tracoco.training.checkpoint import load_checkpoint

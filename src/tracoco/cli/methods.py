@@ -39,7 +39,7 @@ def methods(
 
     Example: tracoco methods ua-mt
     """
-    from tracoco.methods.facts import all_facts, method_details
+    from tracoco.methods.catalogue import all_facts, method_details
 
     rows = all_facts() if name is None else [method_details(name)]
     if as_json:
@@ -56,7 +56,7 @@ def _list(rows: list[dict[str, Any]]) -> RenderableType:
 
 
 def _details(row: dict[str, Any]) -> RenderableType:
-    from tracoco.methods.about import NOTATION
+    from tracoco.methods.catalogue import NOTATION
 
     header = Text(_line({key: key for key in WIDTHS}), "bold")
     reference = [_indented(row["reference"])] if row["reference"] else []
@@ -91,7 +91,7 @@ def _told(row: dict[str, Any]) -> list[RenderableType]:
 
 
 def _head(row: dict[str, Any]) -> Text:
-    from tracoco.methods.facts import cost_cells, published
+    from tracoco.methods.catalogue import cost_cells, published
 
     line = _line({"method": row["method"], "published": published(row)} | cost_cells(row))
     text = Text(line)

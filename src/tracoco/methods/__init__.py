@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.methods.row import MethodRow
-from tracoco.methods.table import METHODS
+from tracoco.methods.table import METHODS, MethodRow
 
 if TYPE_CHECKING:
     from tracoco.methods.method import Method

@@ -1,18 +1,67 @@
 """BCP (Bai et al., CVPR 2023): bidirectional copy-paste of labelled and unlabelled crops."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from tracoco.components import keep_largest
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.copy_paste import Known, draw_box
-from tracoco.methods.ema import EmaTeacher
-from tracoco.methods.figures import class_shares
-from tracoco.methods.largest_components import largest_components
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.methods.parts.cutmix import place_box
+from tracoco.methods.parts.pseudo_label_statistics import class_shares
+from tracoco.methods.parts.student_teacher import EmaTeacher
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Crops with what is taken for their labels."""
+
+    crops: Tensor
+    """[B, channels, ...]."""
+    labels: Tensor
+    """[B, ...]."""
+    inside: Tensor
+    """False where the crops are padding, [B, ...]."""
+
+    def take(self, chosen: Tensor | slice) -> "Known":
+        """Some of the crops, in this order."""
+        return Known(self.crops[chosen], self.labels[chosen], self.inside[chosen])
+
+    def paste(self, other: "Known", box: Tensor) -> "Known":
+        """The same crops with what other crops hold in the box, [...], pasted in."""
+        return Known(
+            torch.where(box, other.crops, self.crops),
+            torch.where(box, other.labels, self.labels),
+            torch.where(box, other.inside, self.inside),
+        )
+
+
+def draw_box(size: Sequence[int], share: float) -> Tensor:
+    """A mask that is true in a box as long as this share of each axis, wherever it fits."""
+    return place_box(size, {axis: max(1, int(share * n)) for axis, n in enumerate(size)})
+
+
+@torch.library.custom_op("tracoco::largest_components", mutates_args=())
+def largest_components(labels: Tensor) -> Tensor:
+    """Labels [B, ...] in which only the largest component of each class and crop is left.
+
+    What goes is background. It is computed on the CPU; being an operation of torch's, it has a
+    shape also where tensors have no values, so that the memory of a step can be counted.
+    """
+    kept = np.stack([keep_largest(label) for label in labels.cpu().numpy()])
+    return torch.from_numpy(kept).to(labels.device)
+
+
+@largest_components.register_fake
+def _shape(labels: Tensor) -> Tensor:
+    return torch.empty_like(labels)
 
 
 class BCPConfig(Settings):

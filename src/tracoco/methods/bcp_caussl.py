@@ -5,8 +5,8 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.methods.bcp import BCP, BCPConfig
-from tracoco.methods.independence import Independence, IndependenceConfig, Pairs, filters
 from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
 
 WAIT = 120
 """Steps of the second stage before the first search: the first multiple of 60 past 100, from which

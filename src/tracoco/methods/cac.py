@@ -6,9 +6,9 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batches import Batch
-from tracoco.methods.context_contrast import ContextContrast, ContrastConfig
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.one_network import OneNetwork
+from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
+from tracoco.methods.parts.networks import OneNetwork
 from tracoco.networks.network import Network, with_features
 
 

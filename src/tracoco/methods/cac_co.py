@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import ce_loss
-from tracoco.methods.context_contrast import ContextContrast, ContrastConfig
-from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
 from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
+from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
 from tracoco.networks.network import with_features
 
 

@@ -1,19 +1,200 @@
 """CAML (Gao et al., MICCAI 2023): correlation-aware mutual learning."""
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.mutual import mutual_loss
-from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.batch_attention import insert_attention
-from tracoco.methods.figures import answer_shares, divergence_figures
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.relations import RelationConfig, Relations
+from tracoco.losses.consistency import mutual_loss
+from tracoco.losses.weighting import most_likely, sigmoid_rampup
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
+
+
+def relation_loss(
+    learner: Tensor, peer: Tensor, prototypes: Tensor, *, temperature: float
+) -> Tensor:
+    """Cross-entropy of two networks' shares of similarity, mean over voxels.
+
+    It is 0, still connected, where there are no voxels or no prototypes.
+
+    Args:
+        learner: one network's features of some voxels, [N, D].
+        peer: the other's of the same voxels; a gradient reaches them too, unless detached.
+        prototypes: features of labelled voxels, [M, D].
+        temperature: what similarities are divided by.
+    """
+    with torch.autocast(learner.device.type, enabled=False):
+        own, other = (
+            (features @ prototypes.detach().T / temperature).softmax(dim=1)
+            for features in (learner, peer)
+        )
+        # As released: what one network rules out costs the other no more than log(1e-8).
+        return -(other * (own + 1e-8).log()).sum() / max(1, len(learner))
+
+
+class CaseBank(nn.Module):
+    """Features by case and class; those of a case are replaced whenever it is seen again.
+
+    They are saved with the weights: the first step of a resumed run needs all that came before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cases: dict[str, list[Tensor]] = {}
+
+    def put(self, case: str, features: list[Tensor]) -> None:
+        """Remember a case by the features of each class, each [N, D]."""
+        self._cases[case] = features
+
+    def draw(self, count: int) -> list[Tensor]:
+        """Up to `count` features of each class, drawn from all cases together."""
+        return [_draw(torch.cat(parts), count) for parts in zip(*self._cases.values(), strict=True)]
+
+    def get_extra_state(self) -> dict[str, list[Tensor]]:
+        """All features; torch saves them among the weights."""
+        return dict(self._cases)
+
+    def set_extra_state(self, state: dict[str, list[Tensor]]) -> None:
+        """Go on with what was remembered."""
+        self._cases = dict(state)
+
+
+def _draw(features: Tensor, count: int) -> Tensor:
+    return features[torch.randperm(len(features))[:count].to(features.device)]
+
+
+PROJECTED = 32
+"""Length of the features that are compared, as released."""
+BANKED = 1024
+"""Voxels of each case and class that are remembered. The release keeps all; what is drawn from a
+random part of them has the same distribution."""
+
+
+class RelationConfig(Settings):
+    """Settings of the relations, as in CAML's release."""
+
+    temperature: float = Field(default=0.1, gt=0)
+    """What similarities are divided by."""
+    positions: PositiveInt = 12800
+    """Voxels of each class, at most, that are compared: those that the plain network is surest
+    of."""
+    prototypes: PositiveInt = 256
+    """Labelled voxels of each class, at most, that they are compared with."""
+    normalised: bool = False
+    """Compare directions alone. The release takes lengths in, which makes the first steps rough."""
+    detached: bool = False
+    """Whether only the plain network learns from a difference; in the release both do."""
+
+
+class Relations(nn.Module):
+    """Heads of both networks, and a bank of voxels that both got right."""
+
+    def __init__(self, channels: Sequence[int], classes: int, config: RelationConfig) -> None:
+        super().__init__()
+        self.projectors = nn.ModuleList(voxel_head(each, PROJECTED, PROJECTED) for each in channels)
+        self.predictors = nn.ModuleList(
+            voxel_head(PROJECTED, PROJECTED, PROJECTED) for _ in channels
+        )
+        self.bank = CaseBank()
+        self.classes = classes
+        self.config = config
+
+    def forward(self, maps: list[Tensor], logits: list[Tensor], batch: Batch) -> Tensor:
+        """How far the networks part in what they take unlabelled voxels to be like.
+
+        Args:
+            maps: last maps of the plain and of the attentive network, each [B, channels, ...].
+            logits: what their heads make of them.
+            batch: whose first crops they are.
+        """
+        count, inside = batch.labelled_count, batch.first.inside
+        first, second = (most_likely(each.detach()) for each in logits)
+        correct = (first[:count] == batch.labels) & (second[:count] == batch.labels)
+        self._remember([each[:count].detach() for each in maps], batch, correct & inside[:count])
+        agreed = (first == second)[count:] & inside[count:]
+        confidence = logits[0][count:].detach().softmax(dim=1).amax(dim=1)
+        places = [
+            surest_voxels(confidence, agreed & (first[count:] == k), self.config.positions)
+            for k in range(self.classes)
+        ]
+        plain, attentive = self._look([each[count:] for each in maps], torch.cat(places))
+        return relation_loss(
+            plain,
+            attentive.detach() if self.config.detached else attentive,
+            self._comparable(torch.cat(self.bank.draw(self.config.prototypes))),
+            temperature=self.config.temperature,
+        )
+
+    def _look(self, maps: list[Tensor], places: Tensor) -> list[Tensor]:
+        heads = zip(maps, self.projectors, self.predictors, strict=True)
+        return [
+            self._comparable(predictor(projector(take_voxels(own, places))).float())
+            for own, projector, predictor in heads
+        ]
+
+    def _comparable(self, features: Tensor) -> Tensor:
+        return F.normalize(features, dim=1) if self.config.normalised else features
+
+    def _remember(self, maps: list[Tensor], batch: Batch, correct: Tensor) -> None:
+        """Voxels of each labelled case that both networks got right, as the mean of both."""
+        # In full precision, in which they are kept.
+        with evaluating(self), torch.autocast(correct.device.type, enabled=False):
+            for index, right in enumerate(correct):
+                kept = []
+                for k in range(self.classes):
+                    places = draw_voxels(right & (batch.labels[index] == k), BANKED)
+                    seen = [
+                        projector(take_voxels(own[index : index + 1], places).float())
+                        for own, projector in zip(maps, self.projectors, strict=True)
+                    ]
+                    kept.append(torch.stack(seen).mean(dim=0))
+                self.bank.put(batch.cases[index], kept)
+
+
+LEVEL = 3
+"""The encoder's fourth, at an eighth of the resolution, as released."""
+HEADS = 4
+DROPOUT = 0.5
+
+
+class BatchAttention(nn.Module):
+    """Two transformer layers: one over the voxels of a crop, one over the crops at a voxel.
+
+    Only while training: at test time an answer must not depend on what else is in the batch.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        heads = math.gcd(HEADS, width)
+        self.within, self.across = (
+            nn.TransformerEncoderLayer(width, heads, 4 * width, DROPOUT) for _ in range(2)
+        )
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Same shape in and out, [B, C, ...]."""
+        if not self.training:
+            return maps
+        # Torch's layers want the axis first along which tokens see each other.
+        seen: Tensor = self.within(maps.flatten(2).permute(2, 0, 1))
+        seen = self.across(seen.transpose(0, 1))
+        return seen.transpose(1, 2).reshape(maps.shape)
+
+
+def insert_attention(network: Network) -> None:
+    """Put attention behind the encoder's fourth level, or its last where there are fewer."""
+    stages = network.encoder.stages
+    level = min(LEVEL, len(stages) - 1)
+    stages[level] = nn.Sequential(stages[level], BatchAttention(network.feature_channels[level]))
+
 
 SHARPENING = 0.1
 """Temperature of the targets, as released."""

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import ce_loss
-from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
+from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 
 
 class CPS(CoTraining):

@@ -7,13 +7,53 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 from torch.distributions import Beta
 
-from tracoco.losses.answer_distance import answer_distance
-from tracoco.methods.adversarial import crop_lengths, random_directions, unit_length
+from tracoco.losses.consistency import answer_distance
 from tracoco.methods.method import NetworkFactory, RunFacts
-from tracoco.methods.mixing import draw_partners
-from tracoco.methods.particles import median_variances, stein_directions
+from tracoco.methods.parts.adversarial import crop_lengths, random_directions, unit_length
+from tracoco.methods.parts.cutmix import draw_partners
 from tracoco.methods.ss_net import SSNet, SSNetConfig
 from tracoco.networks.statistics import frozen_statistics
+
+
+def stein_directions(particles: Tensor, scores: Tensor, variances: Tensor) -> Tensor:
+    """Where each particle goes: along the scores of all that are near, and away from them.
+
+    phi_n = 1/N sum_m [k(x_m, x_n) s_m + grad_m k(x_m, x_n)], with the Gaussian kernel
+    k(x, y) = exp(-|x - y|^2 / (2 variance)) among the particles of one crop.
+
+    Args:
+        particles: perturbations, [N, B, ...].
+        scores: where the distance of answers grows fastest at each of them, [N, B, ...].
+        variances: of the kernel of each crop, [B].
+    """
+    with torch.autocast(particles.device.type, enabled=False):
+        places, pulls = (each.flatten(2).transpose(0, 1) for each in (particles, scores))
+        width = variances.reshape(-1, 1, 1)
+        kernel = torch.exp(-_squared_distances(places) / (2 * width))
+        crowd = kernel.sum(dim=2, keepdim=True)
+        repelled = (crowd * places - kernel @ places) / width
+        directions = (kernel @ pulls + repelled) / len(particles)
+    return directions.transpose(0, 1).reshape(particles.shape)
+
+
+def median_variances(particles: Tensor) -> Tensor:
+    """The median of the squared distances between the particles of each crop, [B].
+
+    So that neighbours are felt, however many dimensions there are; 1 for a particle alone.
+    """
+    count = len(particles)
+    if count == 1:
+        return torch.ones(particles.shape[1], device=particles.device)
+    squared = _squared_distances(particles.flatten(2).transpose(0, 1))
+    # Behind each distance of a particle to itself come `count` others, up to the next such one.
+    pairs = squared.flatten(1)[:, 1:].reshape(-1, count - 1, count + 1)[..., :-1]
+    return pairs.flatten(1).median(dim=1).values.clamp(min=1e-12)
+
+
+def _squared_distances(places: Tensor) -> Tensor:
+    """Between all particles of each crop, from [B, N, D] to [B, N, N]."""
+    return torch.cdist(places, places).square()
+
 
 PARTICLES = {2: 4, 3: 2}
 

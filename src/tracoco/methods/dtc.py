@@ -6,7 +6,7 @@ from torch import Tensor
 from tracoco.data.batches import Batch
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts
-from tracoco.methods.two_heads import TwoHeads, TwoHeadsConfig
+from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig
 
 
 class DTCConfig(TwoHeadsConfig):

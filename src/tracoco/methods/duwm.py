@@ -10,11 +10,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.losses.uncertainty import normalised_entropy, weighted_mse
+from tracoco.losses.consistency import normalised_entropy, weighted_mse
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.repeated_passes import mean_of_passes
-from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.repeated_passes import mean_of_passes
+from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 from tracoco.networks.network import with_features
 
 

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.uncertainty import normalised_entropy
+from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.figures import answer_shares
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.one_network import OneNetwork
+from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares
 
 
 class EntropyMinimisationConfig(Settings):

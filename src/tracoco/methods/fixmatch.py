@@ -9,7 +9,7 @@ from torch import Tensor
 from tracoco.data.batches import Batch
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
+from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
 
 
 class FixMatchConfig(WeakToStrongConfig):

@@ -9,7 +9,7 @@ from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mse_loss
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
 class ICTConfig(StudentTeacherConfig):

@@ -5,12 +5,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from tracoco.data.batches import Batch
-from tracoco.losses.mutual import mutual_loss
+from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.decoders import SeveralDecoders
-from tracoco.methods.independence import Independence, IndependenceConfig, Pairs, filters
 from tracoco.methods.method import NetworkFactory, RunFacts
-from tracoco.methods.shared_encoder import PredictWith, SharedEncoder
+from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
+from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
 from tracoco.networks.layers import Up
 
 WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")

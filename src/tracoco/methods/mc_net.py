@@ -10,12 +10,17 @@ from torch import Tensor, nn
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
-from tracoco.losses.mutual import mutual_loss
+from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.decoders import SeveralDecoders
-from tracoco.methods.level_heads import at_crop_size, level_heads
 from tracoco.methods.method import NetworkFactory, RunFacts
-from tracoco.methods.shared_encoder import PredictWith, SharedEncoder, released_rampup
+from tracoco.methods.parts.decoders import (
+    PredictWith,
+    SeveralDecoders,
+    SharedEncoder,
+    at_crop_size,
+    level_heads,
+    released_rampup,
+)
 from tracoco.networks.layers import Up
 
 WAYS_UP: dict[int, tuple[Up, ...]] = {

@@ -8,7 +8,7 @@ from torch import Tensor
 from tracoco.data.batches import Batch
 from tracoco.losses.consistency import mse_loss
 from tracoco.methods.method import labelled_loss
-from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
 class MeanTeacherConfig(StudentTeacherConfig):

@@ -1,21 +1,294 @@
 """PatchCL (Basak and Yin, CVPR 2023): contrast of patches that pseudo-labels cut out."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.consistency import mse_loss
-from tracoco.losses.uncertainty import normalised_entropy
-from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.class_patches import Labelled
-from tracoco.methods.ema import EmaTeacher
-from tracoco.methods.figures import answer_shares, divergence_figures
+from tracoco.geometry import Index
+from tracoco.losses.consistency import mse_loss, normalised_entropy
+from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.patch_contrast import Embedder, PatchContrast, PatchContrastConfig
-from tracoco.networks.network import with_features
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.student_teacher import EmaTeacher
+from tracoco.networks.network import Network, with_features
+from tracoco.networks.statistics import frozen_statistics
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDistributions:
+    """Mean and covariance of each class's embeddings; both are 0 for a class without any."""
+
+    mean: Tensor
+    """[C, D]."""
+    covariance: Tensor
+    """[C, D, D]."""
+    present: Tensor
+    """Whether a class has embeddings, [C]."""
+
+
+def distribution_contrast(
+    embeddings: Tensor,
+    label: Tensor,
+    classes: ClassDistributions,
+    *,
+    temperature: float,
+    spread: float,
+    negatives: float,
+) -> Tensor:
+    """What each embedding v of class c loses, [N].
+
+    It is -v.m_c / t + log(exp(a_c) + n / K sum over the others of exp(a_j)), where
+    a_j = v.m_j / t + s / (2 t^2) v.S_j v is what many draws from class j come to on average.
+
+    Args:
+        embeddings: of length one, [N, D].
+        label: the class of each, [N].
+        classes: means m and covariances S; no gradient reaches them. Those that are not present
+            are left out, K is the number of the others.
+        temperature: t.
+        spread: s, how much a covariance counts.
+        negatives: n, how many draws the other classes stand for.
+    """
+    # In full precision: covariances are small and count much.
+    with torch.autocast(embeddings.device.type, enabled=False):
+        embeddings, mean = embeddings.float(), classes.mean.detach()
+        similarity = embeddings @ mean.T / temperature
+        along = torch.einsum("nd,cde,ne->nc", embeddings, classes.covariance.detach(), embeddings)
+        drawn = similarity + spread / (2 * temperature**2) * along
+        count = classes.present.sum().clamp(min=1)
+        weight = (negatives / count * classes.present).expand_as(drawn)
+        weight = weight.scatter(1, label.unsqueeze(1), 1.0)
+        own = similarity.gather(1, label.unsqueeze(1)).squeeze(1)
+        return (drawn + weight.log()).logsumexp(dim=1) - own
+
+
+class ClassQueues(nn.Module):
+    """One queue a class; the newest embeddings push the oldest out. Saved with the weights."""
+
+    embeddings: Tensor
+    filled: Tensor
+
+    def __init__(self, classes: int, length: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("embeddings", torch.zeros(classes, length, width))
+        self.register_buffer("filled", torch.zeros(classes, dtype=torch.long))
+
+    @torch.no_grad()
+    def push(self, embeddings: Tensor, label: Tensor) -> None:
+        """Put embeddings [N, D] of some classes, [N], in front of those that are there."""
+        classes, length, _ = self.embeddings.shape
+        for value in range(classes):
+            new = embeddings[label == value].to(self.embeddings.dtype)
+            self.embeddings[value] = torch.cat([new, self.embeddings[value]])[:length]
+            self.filled[value] = (self.filled[value] + len(new)).clamp(max=length)
+
+    @torch.no_grad()
+    def distributions(self) -> ClassDistributions:
+        """Mean and covariance of what each queue holds."""
+        places = torch.arange(self.embeddings.shape[1], device=self.filled.device)
+        held = (places < self.filled.unsqueeze(1)).unsqueeze(2)
+        count = self.filled.clamp(min=1).reshape(-1, 1, 1)
+        with torch.autocast(self.embeddings.device.type, enabled=False):
+            mean = (self.embeddings * held).sum(dim=1, keepdim=True) / count
+            apart = (self.embeddings - mean) * held
+            covariance = apart.mT @ apart / count
+        return ClassDistributions(mean.squeeze(1), covariance, self.filled > 0)
+
+
+WANTED = 0.8
+"""Share of the patches with some voxels of a class that should hold enough of it."""
+RATE = 0.01
+"""How fast a threshold moves at its first step; at its nth step an nth of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Crops with their labels or what is taken for them, and how unsure the network is."""
+
+    crops: Tensor
+    """[B, channels, ...]."""
+    label: Tensor
+    """[B, ...]."""
+    inside: Tensor
+    """False where the crops are padding, [B, ...]."""
+    entropy: Tensor
+    """Of the network's answer, [B, ...]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """Parts of crops in which all but one class is blanked."""
+
+    values: Tensor
+    """[N, channels, ...]."""
+    label: Tensor
+    """The class that each shows, [N]."""
+    holds_enough: Tensor
+    """Whether it shows enough of the class to count, [N]."""
+
+
+class PatchChooser(nn.Module):
+    """How much of its class a patch must hold: thresholds that follow what there is."""
+
+    thresholds: Tensor
+    steps: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        # For two classes a half, as released: then every patch holds enough of one class or more.
+        self.register_buffer("thresholds", torch.full((classes,), 1 / classes))
+        self.register_buffer("steps", torch.zeros(classes))
+
+    @torch.no_grad()
+    def forward(self, labelled: Labelled, size: Index, count: int) -> Patches:
+        """The surest patches of each class, `count` or all that there are; thresholds move on.
+
+        Patches that hold enough come first. Where there are too few, others fill up the number,
+        so that it is the same at every step.
+
+        Args:
+            labelled: crops.
+            size: of a patch; patches lie side by side.
+            count: patches of each class.
+        """
+        crops = grid(labelled.crops, size)
+        label = grid(labelled.label.unsqueeze(1), size)
+        inside = grid(labelled.inside.unsqueeze(1), size)
+        entropy = grid(labelled.entropy.unsqueeze(1), size).flatten(1).mean(dim=1)
+        chosen = []
+        for value in range(len(self.thresholds)):
+            shown = (label == value) & inside
+            share = shown.flatten(1).float().mean(dim=1)
+            enough = share > self.thresholds[value]
+            surest = (entropy - 1e3 * enough).topk(min(count, len(enough)), largest=False).indices
+            values = crops[surest] * shown[surest]
+            chosen.append(Patches(values, torch.full_like(surest, value), enough[surest]))
+            self._follow(value, (share > 0).sum(), enough.sum())
+        return Patches(
+            torch.cat([patches.values for patches in chosen]),
+            torch.cat([patches.label for patches in chosen]),
+            torch.cat([patches.holds_enough for patches in chosen]),
+        )
+
+    def _follow(self, value: int, candidates: Tensor, kept: Tensor) -> None:
+        """Raise the threshold where more than the wanted share is kept, else lower it."""
+        seen = candidates > 0
+        rate = RATE / self.steps[value].clamp(min=1)
+        moved = self.thresholds[value] + rate * (kept - WANTED * candidates)
+        self.thresholds[value] = moved.clamp(0, 1)
+        self.steps[value] += seen
+
+
+def grid(maps: Tensor, size: Sequence[int]) -> Tensor:
+    """Maps [B, C, ...] cut into patches side by side, [B times patches, C, *size].
+
+    What is left of a crop behind the last whole patch of an axis is dropped.
+    """
+    for axis, length in enumerate(size, start=2):
+        maps = maps.unfold(axis, length, length)
+    patches = range(2, 2 + len(size))
+    return maps.movedim(tuple(patches), tuple(range(1, 1 + len(size)))).flatten(0, len(size))
+
+
+def patch_size(crop: Sequence[int], stride: Sequence[int]) -> Index:
+    """A quarter of each axis, as far as the network can halve it and has two voxels left.
+
+    Args:
+        crop: a multiple of `stride`, axis by axis.
+        stride: what each axis of a patch must be divisible by.
+    """
+    return tuple(
+        min(length, max(2 * step, length // 4 // step * step))
+        for length, step in zip(crop, stride, strict=True)
+    )
+
+
+PROJECTED = 128
+"""Length of an embedding, as released."""
+
+
+class PatchContrastConfig(Settings):
+    """Settings of the contrast; what is not explained otherwise is as in PatchCL's release."""
+
+    patches: PositiveInt = 8
+    """Patches of each class and step that are compared; ours."""
+    queue: PositiveInt = 4096
+    """Embeddings that are kept of each class."""
+    temperature: float = Field(default=0.2, gt=0)
+    """What similarities are divided by."""
+    spread: float = Field(default=4.0, ge=0)
+    """How much the covariance of a class counts; the release's lambda."""
+    negatives: float = Field(default=4096.0, gt=0)
+    """How many patches the other classes stand for; the release's psi."""
+
+
+class Embedder(nn.Module):
+    """A network, and what projects its coarsest map of a patch to one vector.
+
+    The release normalises by the patches of a batch. Each patch by itself serves as well, and a
+    class that has none cannot disturb the others.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        width = network.feature_channels[-1]
+        self.projector = nn.Sequential(
+            nn.Linear(width, width),
+            nn.LayerNorm(width),
+            nn.ReLU(inplace=True),
+            nn.Linear(width, PROJECTED),
+            nn.LayerNorm(PROJECTED),
+        )
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Logits of each class, [B, classes, ...]."""
+        logits: Tensor = self.network(crops)
+        return logits
+
+    def embed(self, patches: Tensor) -> Tensor:
+        """Vectors of length one, [N, D]; patches are no crops, so no statistics are counted."""
+        with frozen_statistics(self.network):
+            pooled = self.network.encode(patches)[-1].flatten(2).mean(dim=2)
+        return F.normalize(self.projector(pooled).float(), dim=1)
+
+
+class PatchContrast(nn.Module):
+    """Which patches are compared, what is kept of them, and the loss."""
+
+    def __init__(self, classes: int, config: PatchContrastConfig) -> None:
+        super().__init__()
+        self.chooser = PatchChooser(classes)
+        self.queues = ClassQueues(classes, config.queue, PROJECTED)
+        self.config = config
+        # Whether each of the last patches held enough of its class, [N].
+        self.enough = torch.zeros(1)
+
+    def forward(self, student: Embedder, teacher: Embedder, labelled: Labelled) -> Tensor:
+        """Patches of the student against the teacher's of this step and of earlier ones."""
+        size = patch_size(labelled.label.shape[1:], student.network.stride)
+        patches = self.chooser(labelled, size, self.config.patches)
+        self.enough = patches.holds_enough
+        own = student.embed(patches.values)
+        with torch.no_grad():
+            keys = teacher.embed(patches.values)
+        self.queues.push(keys[self.enough], patches.label[self.enough])
+        loss = distribution_contrast(
+            own,
+            patches.label,
+            self.queues.distributions(),
+            temperature=self.config.temperature,
+            spread=self.config.spread,
+            negatives=self.config.negatives,
+        )
+        return masked_mean(loss, self.enough)
 
 
 class PatchCLConfig(PatchContrastConfig):

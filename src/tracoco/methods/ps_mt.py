@@ -1,23 +1,106 @@
 """PS-MT (Liu et al., CVPR 2022): perturbed and strict mean teachers."""
 
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
-from tracoco.losses.confident import confident_ce_loss
+from tracoco.losses.consistency import kl_loss
 from tracoco.losses.weighting import cosine_rampup, masked_mean
-from tracoco.methods.ema import move_average
-from tracoco.methods.figures import answer_shares, divergence_figures
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.mixing import check_partners, draw_mix
-from tracoco.methods.pseudo_labels import CleanPass
-from tracoco.methods.strong_view import strong_view
-from tracoco.methods.two_teachers import TwoTeachers
+from tracoco.methods.parts.adversarial import steepest
+from tracoco.methods.parts.co_training import CleanPass, clean_pass
+from tracoco.methods.parts.cutmix import check_partners, draw_mix
+from tracoco.methods.parts.networks import MeanOfNetworks
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.strong_view import strong_view
+from tracoco.methods.parts.student_teacher import move_average
 from tracoco.networks.network import with_features
+
+
+def confident_ce_loss(logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float) -> Tensor:
+    """Cross-entropy with the peer's label times its confidence, mean over the sure voxels alone.
+
+    Args:
+        logits: the learning network's output, [B, C, ...].
+        peer: the teacher's probabilities of the same voxels; no gradient reaches them.
+        inside: false where the crop is padding, [B, ...].
+        likely: a voxel teaches where the peer's largest probability is at least this.
+    """
+    confidence, label = peer.detach().max(dim=1)
+    loss = confidence * F.cross_entropy(logits, label, reduction="none")
+    return masked_mean(loss, inside & (confidence >= likely))
+
+
+PROBE = 0.1
+"""Length of the random step at which the direction is found. PS-MT's release takes a millionth of
+that, where float32 has no digits left."""
+
+
+def worst_noise(
+    decode: Callable[[list[Tensor]], Tensor], features: Sequence[Tensor], inside: Tensor
+) -> Tensor:
+    """The direction, of length one in each crop, in which an answer changes most.
+
+    It is the gradient of KL(answer || answer with noise) at a short random step.
+
+    Args:
+        decode: from maps to logits.
+        features: maps of an encoder, fine to coarse; no gradient reaches them.
+        inside: false where the crops are padding, [B, ...].
+    """
+    *fine, coarsest = (level.detach().float() for level in features)
+    start = PROBE * _unit_length(torch.randn_like(coarsest))
+    # In full precision: between two answers that are nearly alike, rounding would decide.
+    with torch.autocast(coarsest.device.type, enabled=False), torch.no_grad():
+        answer = decode([*fine, coarsest]).softmax(dim=1)
+    gradient = steepest(
+        lambda noise: kl_loss(decode([*fine, coarsest + noise]), answer, inside), start
+    )
+    return _unit_length(gradient)
+
+
+def _unit_length(maps: Tensor) -> Tensor:
+    return F.normalize(maps.flatten(1), dim=1, eps=1e-20).reshape(maps.shape)
+
+
+if TYPE_CHECKING:
+    from tracoco.networks.network import Network
+
+
+class TwoTeachers(MeanOfNetworks):
+    """They are asked without dropout, and no gradient reaches them.
+
+    PS-MT's release asks them with dropout. Its noise on features is nearly nothing, since a
+    gradient is divided by a much larger constant; here it has the length that it is said to have.
+    """
+
+    def __init__(self, networks: Iterable[nn.Module], form: CleanPass) -> None:
+        super().__init__(networks)
+        self.form = form
+
+    def label(self, crops: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Class probabilities of each teacher, and those of both together."""
+        with clean_pass(self, self.form):
+            first, second = (network(crops).float() for network in self.networks)
+        both = (first + second) / 2
+        return first.softmax(dim=1), second.softmax(dim=1), both.softmax(dim=1)
+
+    def worst_noise(self, features: Sequence[Tensor], inside: Tensor) -> Tensor:
+        """The noise of length one, on a student's coarsest map, that misleads them most."""
+        with clean_pass(self, self.form):
+            return worst_noise(self.decode, features, inside)
+
+    def decode(self, features: list[Tensor]) -> Tensor:
+        """What their decoders make of the student's maps."""
+        networks = cast("list[Network]", list(self.networks))
+        return torch.stack([each.head(each.decode(features)) for each in networks]).mean(dim=0)
+
 
 RELEASED_DECAY = 0.996
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss, uniform_noise
-from tracoco.methods.one_network import OneNetwork
+from tracoco.methods.parts.networks import OneNetwork
 
 
 class SupervisedConfig(Settings):

@@ -10,8 +10,8 @@ from tracoco.data.batches import Batch
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss
 from tracoco.losses.translation import Overlap, translation_terms
-from tracoco.methods.cotraining import CoTraining, CoTrainingConfig
 from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 from tracoco.networks.statistics import frozen_statistics
 
 

@@ -1,17 +1,156 @@
 """Tri-U-MT (Wang et al., MICCAI 2021): a mean teacher of three tasks that knows how sure it is."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batches import Batch
-from tracoco.losses.weighting import most_likely
-from tracoco.methods.lessons import Lesson, ask_teacher, lesson_loss, unit_maps
+from tracoco.losses.consistency import normalised_entropy
+from tracoco.losses.weighting import masked_mean, most_likely
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
-from tracoco.methods.three_tasks import ThreeTasks, task_losses
+from tracoco.methods.parts.decoders import Branch
+from tracoco.methods.parts.repeated_passes import mean_of_passes
+from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.two_heads import (
+    DistanceHead,
+    distance_loss,
+    present_classes,
+    signed_distances,
+)
+from tracoco.networks.light_unet import Pointwise
+from tracoco.networks.network import with_features
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the three decoders say of some crops."""
+
+    logits: Tensor
+    """Of each class, [B, C, ...]."""
+    distances: Tensor
+    """Signed, from -1 to 1, [B, C - 1, ...]."""
+    pictures: Tensor
+    """The crop where it is of a class, else 0: [B, C * channels, ...], from 0 to 1."""
+
+    def __getitem__(self, chosen: slice) -> "Answer":
+        """The same of some of the crops."""
+        return Answer(self.logits[chosen], self.distances[chosen], self.pictures[chosen])
+
+
+class ThreeTasks(nn.Module):
+    """A network, and two further decoders on its encoder that serve the training alone."""
+
+    def __init__(self, who: str, build_network: NetworkFactory, facts: RunFacts) -> None:
+        super().__init__()
+        self.network = with_features(build_network(), who)
+        width = self.network.decoder_channels[-1]
+        distances = DistanceHead(width, facts.classes)
+        pictures = Pointwise(width, facts.classes * facts.channels)
+        self.distance = Branch(self.network.make_decoder("linear"), distances)
+        self.reconstruction = Branch(self.network.make_decoder("linear"), pictures)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Logits of each class, [B, C, ...]."""
+        logits: Tensor = self.network(crops)
+        return logits
+
+    def look(self, crops: Tensor, dropout: float = 0.0) -> Answer:
+        """What all decoders say of the crops, less a share of the coarsest map's channels."""
+        *fine, coarse = self.network.encode(crops)
+        # Behind one long axis it drops whole channels in 2D and 3D alike.
+        coarse = F.dropout1d(coarse.flatten(2), dropout).reshape(coarse.shape)
+        features = [*fine, coarse]
+        # The reconstruction has no skips: zeros add nothing, however a network merges its maps.
+        alone = [*map(torch.zeros_like, fine), coarse]
+        logits: Tensor = self.network.head(self.network.decode(features)).float()
+        return Answer(logits, self.distance(features), self.reconstruction(alone).float().sigmoid())
+
+
+def task_losses(
+    answer: Answer, labels: Tensor, crops: Tensor, inside: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How far distances and pictures are from those that labels, or pseudo-labels, ask for.
+
+    A class that a crop does not have says nothing of distances and does not count there.
+
+    Args:
+        answer: what learns.
+        labels: class indices, [B, ...].
+        crops: without noise, from 0 to 1, [B, channels, ...].
+        inside: false where the crops are padding, [B, ...].
+    """
+    classes = answer.logits.shape[1]
+    present = present_classes(labels, inside, classes)
+    present = present.reshape(*present.shape, *(1,) * (labels.ndim - 1))
+    target = signed_distances(labels, inside, classes)
+    distance = distance_loss(answer.distances, target, inside.unsqueeze(1) & present)
+    masks = torch.stack([labels == k for k in range(classes)], dim=1)
+    wanted = (masks.unsqueeze(2) * crops.unsqueeze(1)).flatten(1, 2)
+    pictures = (answer.pictures - wanted).square().mean(dim=1)
+    return distance, masked_mean(pictures, inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the teacher's passes say of one task together, and how far to trust it."""
+
+    target: Tensor
+    """[B, K, ...]."""
+    trust: Tensor
+    """Of each voxel, [B, K, ...] or [B, 1, ...]: 1 where the passes are certain or all alike."""
+
+
+def ask_teacher(
+    teacher: ThreeTasks, crops: Tensor, *, dropout: float, noise: float, passes: int
+) -> list[Lesson]:
+    """What passes with dropout and noise of their own say of masks, distances and pictures."""
+    look = partial(_one_pass, teacher, dropout)
+    sure, mixed, *moments = mean_of_passes(look, crops, noise=noise, passes=passes)
+    probability = mixed / sure
+    certainty = 1 - normalised_entropy(probability).unsqueeze(1)
+    distances, distances_squared, pictures, pictures_squared = moments
+    return [
+        Lesson(probability, certainty),
+        Lesson(distances, (-_variance(distances, distances_squared, passes)).exp()),
+        Lesson(pictures, (-_variance(pictures, pictures_squared, passes).sqrt()).exp()),
+    ]
+
+
+def lesson_loss(own: Sequence[Tensor], lessons: Sequence[Lesson], inside: Tensor) -> Tensor:
+    """Squared difference to each lesson, by its trust: mean over voxels, sum over the tasks."""
+    differences = [
+        lesson.trust * (maps - lesson.target).square()
+        for maps, lesson in zip(own, lessons, strict=True)
+    ]
+    return torch.stack([masked_mean(each.mean(dim=1), inside) for each in differences]).sum()
+
+
+def unit_maps(answer: Answer) -> list[Tensor]:
+    """What student and teacher are compared by, each from 0 to 1."""
+    return [answer.logits.softmax(dim=1), (answer.distances + 1) / 2, answer.pictures]
+
+
+def _one_pass(teacher: ThreeTasks, dropout: float, crops: Tensor) -> tuple[Tensor, ...]:
+    """What the means over all passes are taken of.
+
+    Masks are weighted by the softmax over passes of their certainty: a mean of exponentials times
+    masks, to be divided by the mean of the exponentials.
+    """
+    probability, distances, pictures = unit_maps(teacher.look(crops, dropout))
+    sure = (1 - normalised_entropy(probability)).exp().unsqueeze(1)
+    moments = (distances, distances.square(), pictures, pictures.square())
+    return sure, sure * probability, *moments
+
+
+def _variance(mean: Tensor, mean_of_squares: Tensor, passes: int) -> Tensor:
+    """Of the passes, as of a sample; rounding must not make it negative."""
+    return (mean_of_squares - mean.square()).clamp(min=0) * passes / (passes - 1)
 
 
 class TriUMTConfig(StudentTeacherConfig):

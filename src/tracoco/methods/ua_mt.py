@@ -4,12 +4,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from tracoco.data.batches import Batch
-from tracoco.losses.consistency import mse_loss
-from tracoco.losses.uncertainty import normalised_entropy
+from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.repeated_passes import mean_of_passes
-from tracoco.methods.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.repeated_passes import mean_of_passes
+from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
 class UAMTConfig(StudentTeacherConfig):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tracoco.data.batches import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.weak_to_strong import WeakToStrong, WeakToStrongConfig
+from tracoco.methods.parts.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features
 
 

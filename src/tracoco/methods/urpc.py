@@ -1,5 +1,8 @@
 """URPC (Luo et al., MICCAI 2021): uncertainty-rectified consistency of a decoder's levels."""
 
+import math
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field, PositiveInt
@@ -8,12 +11,38 @@ from torch import Tensor, nn
 from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
-from tracoco.losses.pyramid import pyramid_loss
-from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.figures import answer_shares, divergence_figures
-from tracoco.methods.level_heads import at_crop_size, level_heads
+from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.parts.decoders import at_crop_size, level_heads
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.networks.network import Network, with_features
+
+
+def pyramid_loss(logits: Sequence[Tensor], inside: Tensor) -> Tensor:
+    """How far the levels are from their mean, less where a level is unsure; a mean over levels.
+
+    A level's uncertainty is the Kullback-Leibler divergence of the mean from it. Squared distances
+    are weighted by its negative exponential, and it is itself minimised. The gradient reaches
+    each level directly and through the mean.
+
+    Args:
+        logits: what each level says of the same crops, resized to them, [B, C, ...].
+        inside: false where the crops are padding, [B, ...].
+    """
+    logs = [each.log_softmax(dim=1) for each in logits]
+    # Of logarithms throughout: a class that all levels rule out has none that is finite otherwise.
+    log_mean = torch.stack(logs).logsumexp(dim=0) - math.log(len(logs))
+    return torch.stack([_rectified(own, log_mean, inside) for own in logs]).mean()
+
+
+def _rectified(log_probability: Tensor, log_mean: Tensor, inside: Tensor) -> Tensor:
+    mean = log_mean.exp()
+    uncertainty = (mean * (log_mean - log_probability)).sum(dim=1)
+    trust = torch.exp(-uncertainty)
+    distance = (mean - log_probability.exp()).square().mean(dim=1)
+    rectified = masked_mean(distance * trust, inside) / (masked_mean(trust, inside) + 1e-8)
+    return rectified + masked_mean(uncertainty, inside)
+
 
 CHANNEL_DROPOUT = (0.5, 0.3, 0.2)
 """Shares of the maps of coarse levels that are dropped in 3D, coarsest first."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from tracoco.methods.inner_optimizer import InnerOptimizer
 from tracoco.methods.method import Method, evaluating
+from tracoco.methods.parts.inner_optimizer import InnerOptimizer
 from tracoco.networks.layers import CHANNELS_LAST
 
 BATCHES = (1, 2, 4)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tracoco.methods.ema import clipped_noise
+from tracoco.methods.parts.student_teacher import clipped_noise
 
 
 @torch.no_grad()

@@ -9,12 +9,12 @@ from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.figures import answer_shares
 from tracoco.methods.method import RunFacts
-from tracoco.methods.mixing import check_partners, draw_small_mix
-from tracoco.methods.one_network import OneNetwork
-from tracoco.methods.pseudo_labels import PseudoLabelPass, clean_pass
-from tracoco.methods.strong_view import strong_view
+from tracoco.methods.parts.co_training import PseudoLabelPass, clean_pass
+from tracoco.methods.parts.cutmix import check_partners, draw_small_mix
+from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.parts.pseudo_label_statistics import answer_shares
+from tracoco.methods.parts.strong_view import strong_view
 
 
 class WeakToStrongConfig(Settings):

@@ -1,8 +1,10 @@
-"""Co-training: two networks, differently initialised, that teach each other."""
+"""Co-training: two networks, differently initialised, that teach each other by pseudo-labels."""
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Literal, cast
 
+import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
@@ -10,14 +12,89 @@ from tracoco.config import Settings
 from tracoco.data.batches import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
-from tracoco.losses.weighting import RAMPS
-from tracoco.methods.ema import EmaTeacher
-from tracoco.methods.figures import gate_figures
-from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, uniform_noise
-from tracoco.methods.mixing import check_partners, draw_mix
-from tracoco.methods.peers import Peers
-from tracoco.methods.pseudo_labels import CleanPass, PseudoLabelPass, clean_pass
-from tracoco.networks.statistics import frozen_statistics, mixes_kinds
+from tracoco.losses.weighting import RAMPS, most_likely
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    evaluating,
+    labelled_loss,
+    uniform_noise,
+)
+from tracoco.methods.parts.cutmix import check_partners, draw_mix
+from tracoco.methods.parts.pseudo_label_statistics import (
+    class_shares,
+    divergence_figures,
+    gate_figures,
+    structure_figures,
+)
+from tracoco.methods.parts.student_teacher import EmaTeacher
+from tracoco.networks.statistics import frozen_statistics, mixes_kinds, norms_by_batch
+
+CleanPass = Literal["batch", "clean"]
+"""What BatchNorm normalises by; networks without it give the same labels either way.
+
+batch: the statistics of the batch, as in the authors' release. Running statistics stay as they are.
+clean: its running statistics, as at test time. While weights move fast these lag behind, and
+    pseudo-labels that rely on them can lose the foreground: in TraCoCo's training of a narrow VNet
+    twice as often as with `batch`, in that of CPS about as often (docs/benchmarks.md).
+"""
+PseudoLabelPass = Literal["batch", "clean", "training"]
+"""`training`: no pass of their own but the training pass, with its noise and dropout."""
+
+
+@contextmanager
+def clean_pass(module: nn.Module, form: CleanPass) -> Iterator[None]:
+    """Passes of `module` in here are without gradient and dropout, and `form` says the rest."""
+    with evaluating(module), frozen_statistics(module):
+        if form == "batch":
+            for norm in norms_by_batch(module):
+                norm.train()
+        yield
+
+
+class Peers(Method):
+    """Two networks; the first is the one that is used."""
+
+    def __init__(self, first: nn.Module, second: nn.Module) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([first, second])
+        self._pseudo_labels: list[Tensor] = []
+
+    def training_pass(self, batch: Batch) -> list[Tensor]:
+        """Logits that each network gives all crops as they are; the last ones are for `health`."""
+        answers = [network(batch.first.values).float() for network in self.networks]
+        self._pseudo_labels = [
+            logits[batch.labelled_count :].detach().softmax(dim=1) for logits in answers
+        ]
+        return answers
+
+    def supervised(self, batch: Batch, first: list[Tensor]) -> Tensor:
+        """Eq. (2): both networks on the labelled crops, which come first in their logits."""
+        return torch.stack([labelled_loss(logits, batch) for logits in first]).sum()
+
+    def inference_network(self) -> nn.Module:
+        """The first alone."""
+        return self.networks[0]
+
+    def predict_members(self, crops: Tensor) -> list[Tensor]:
+        """Both networks' class probabilities."""
+        return [network(crops).float().softmax(dim=1) for network in self.networks]
+
+    def trained_networks(self) -> list[nn.Module]:
+        """Both."""
+        return list(self.networks)
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
+        if not self._pseudo_labels:
+            return {}
+        inside = batch.first.inside[batch.labelled_count :]
+        first, second = self._pseudo_labels
+        labels = torch.stack([most_likely(first), most_likely(second)])
+        shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
+        apart = divergence_figures(first, second, inside)
+        return shares | apart | structure_figures(first, second, inside)
 
 
 class TwoNetworksConfig(Settings):

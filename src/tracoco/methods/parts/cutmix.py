@@ -1,4 +1,7 @@
-"""CutMix in any number of dimensions: a box of one unlabelled crop comes from another."""
+"""CutMix in any number of dimensions, and the random numbers that methods draw.
+
+They come from torch's generator, which the trainer seeds at every step.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +12,16 @@ from torch import Tensor
 from torch.distributions import Beta
 
 from tracoco.errors import UserError
-from tracoco.methods.draws import happens, uniform
+
+
+def uniform(low: float, high: float) -> float:
+    """A number between two others, all equally likely."""
+    return low + (high - low) * float(torch.rand(()))
+
+
+def happens(share: float) -> bool:
+    """True in this share of the draws."""
+    return uniform(0, 1) < share
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,25 @@
-"""Several networks as one: the mean of their logits."""
+"""Methods with a single network, and several networks that predict as one."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
+
+from tracoco.methods.method import Method
+
+
+class OneNetwork(Method):
+    """The network that learns is the one that predicts; what else learns serves it alone."""
+
+    network: nn.Module
+
+    def inference_network(self) -> nn.Module:
+        """The only one."""
+        return self.network
+
+    def trained_networks(self) -> list[nn.Module]:
+        """The only one."""
+        return [self.network]
 
 
 class MeanOfNetworks(nn.Module):

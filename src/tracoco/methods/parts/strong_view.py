@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tracoco.data.augment import Limits
-from tracoco.methods.draws import happens, uniform
+from tracoco.methods.parts.cutmix import happens, uniform
 
 JITTERED = 0.8
 """Share of the crops whose brightness and contrast change."""

@@ -1,4 +1,4 @@
-"""Figures of pseudo-labels that several methods report as their health.
+"""Statistics of pseudo-labels that several methods report as their health.
 
 They are taken at every step, so voxels outside the scan are masked: to pick those inside takes
 longer than all the rest.

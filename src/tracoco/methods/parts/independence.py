@@ -1,14 +1,30 @@
-"""The min-max game of CauSSL: what best explains filters by others, and filters that escape it."""
+"""Algorithmic independence of CauSSL: filters of one network must not explain those of another."""
 
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.config import Settings
-from tracoco.losses.independence import dependence
-from tracoco.methods.inner_optimizer import InnerOptimizer
+from tracoco.methods.parts.inner_optimizer import InnerOptimizer
+
+
+def dependence(own: Tensor, others: Tensor, combination: Tensor) -> Tensor:
+    """Mean of the squared cosines between filters and combinations of other filters.
+
+    1 where each filter points along its combination or against it, 0 where all are orthogonal.
+
+    Args:
+        own: filters of a layer, one a row, [N, D].
+        others: filters of the same layer elsewhere, [M, D]; no gradient reaches them.
+        combination: what each row takes of the others, [N, M].
+    """
+    with torch.autocast(own.device.type, enabled=False):
+        explained = combination @ others.detach()
+        return F.cosine_similarity(own, explained, dim=1).square().mean()
+
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
 """Of each layer the filters that learn and those that they are explained by, one filter a row."""

@@ -1,0 +1,199 @@
+"""What `tracoco methods` and docs/methods.md tell about a method, from its origin to its costs.
+
+The texts are in one small file per method, `about/NAME.yaml`, with these keys:
+
+    reference    authors, title, venue and year
+    formulas     lines for a terminal; names of settings are written as they are
+    readings     where publication or release leave room, and what is taken; faults not kept
+    not_written  what of the publication this package does not have, if anything
+
+The costs are those that `benchmarks/method_costs.py` measured.
+"""
+
+import ast
+import inspect
+import json
+import textwrap
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from tracoco.config import Settings
+from tracoco.methods import METHODS, method_class, method_row
+
+NOTATION = (
+    ("L, U", "labelled and unlabelled crops of a step; x a crop, y its label"),
+    ("z, p", "logits and class probabilities of what learns; C classes with the background"),
+    ("q, ŷ", "probabilities of a teacher or peer, and their likeliest class"),
+    ("sg", "no gradient reaches what follows"),
+    ("⟨·⟩", "mean over the voxels inside the scan, and over classes where a term has them"),
+    ("CE, Dice", "mean cross-entropy; 1 - Dice with squared denominators, all crops together"),
+    ("sup(·)", "CE + Dice of the foreground classes, the same in nearly every method"),
+    ("H(p)", "entropy -Σ p ln p, as a share of ln C, from 0 to 1"),
+    ("R(t, T)", "exp(-5 (1 - min(t, T) / T)²): rises to 1 within T steps; N is the whole run"),
+    ("EMA(a)", "running average of the student that keeps a share a of itself at each step"),
+)
+"""What the formulas' letters mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a method's file says."""
+
+    reference: str
+    formulas: list[str]
+    readings: list[str]
+    not_written: list[str]
+
+
+def read_about(name: str) -> About | None:
+    """What is told of a method; None for one that is not of this package."""
+    path = resources.files("tracoco") / "methods" / "about" / f"{name}.yaml"
+    if not path.is_file():
+        return None
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return About(**({"not_written": []} | values))
+
+
+@dataclass(frozen=True, slots=True)
+class MethodCost:
+    """What a step of a method takes on the demo's phantoms."""
+
+    networks: int
+    """Networks that learn."""
+    averaged: int
+    """Networks that are averages of those."""
+    decoders: int
+    """Decoders of the networks that learn."""
+    passes: float
+    """Crops that go through a network with gradient; an encoder or a decoder alone is half."""
+    passes_without_gradient: float
+    time: float
+    """Of a step, relative to one of `supervised`."""
+    memory: float
+    """At the peak of a step, relative to one of `supervised`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """All that was measured, and on what."""
+
+    methods: dict[str, MethodCost]
+    machine: dict[str, Any]
+    setting: str
+
+
+def read_costs() -> Costs | None:
+    """The measurements that come with the package; None if there are none."""
+    path = resources.files("tracoco") / "methods" / "costs.json"
+    if not path.is_file():
+        return None
+    values = json.loads(path.read_text(encoding="utf-8"))
+    methods = {name: MethodCost(**cost) for name, cost in values["methods"].items()}
+    return Costs(methods, values["machine"], values["setting"])
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a method."""
+
+    name: str
+    default: Any
+    about: str
+    group: str
+    """What the class that has it says of all of its settings, the source of their defaults too."""
+
+
+def method_settings(config: type[Settings]) -> list[Setting]:
+    """All settings of a method, those that it shares with others first."""
+    found: dict[str, Setting] = {}
+    for owner in reversed(config.__mro__):
+        if issubclass(owner, Settings) and owner is not Settings:
+            group = _one_line(inspect.getdoc(owner) or "")
+            for name, about in _documented(owner).items():
+                default = config.model_fields[name].get_default(call_default_factory=True)
+                found.pop(name, None)
+                found[name] = Setting(name, default, about, group)
+    return list(found.values())
+
+
+def _documented(owner: type[BaseModel]) -> dict[str, str]:
+    """The docstring below each field of a class, empty where there is none."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+    assert isinstance(tree, ast.ClassDef)  # noqa: S101 - the source of a class
+    fields: dict[str, str] = {}
+    last = ""
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            last = node.target.id
+            fields[last] = ""
+        elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            fields[last] = _one_line(str(node.value.value))
+            last = ""
+    return {name: about for name, about in fields.items() if name in owner.model_fields}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+COSTS = tuple(field.name for field in fields(MethodCost))
+DETAILS = ("reference", "formulas", "readings", "not_written")
+
+
+def all_facts() -> list[dict[str, Any]]:
+    """A row for each method, without importing any; costs are None where none were measured."""
+    costs = read_costs()
+    measured = costs.methods if costs else {}
+    return [_facts(name, measured.get(name)) for name in METHODS]
+
+
+def method_details(name: str) -> dict[str, Any]:
+    """The row of one method with its formulas, readings and settings; imports the method."""
+    method_row(name)
+    (facts,) = (row for row in all_facts() if row["method"] == name)
+    about = read_about(name)
+    settings = method_settings(method_class(name).Config)
+    return {
+        **facts,
+        **{key: getattr(about, key) if about else None for key in DETAILS},
+        "settings": [asdict(setting) for setting in settings],
+    }
+
+
+def _facts(name: str, cost: MethodCost | None) -> dict[str, Any]:
+    row = METHODS[name]
+    return {
+        "method": name,
+        "year": row.year,
+        "venue": row.venue,
+        "idea": row.idea,
+        "faithful": row.faithful,
+        "caution": row.caution,
+        "teaches": list(row.taught),
+        **{key: getattr(cost, key) if cost else None for key in COSTS},
+    }
+
+
+def published(row: dict[str, Any]) -> str:
+    """Venue and year, as far as there are any."""
+    return f"{row['venue']} {row['year'] or ''}".strip()
+
+
+def cost_cells(row: dict[str, Any]) -> dict[str, str]:
+    """The costs of a row as short texts; all are empty but one where nothing was measured."""
+    if row["time"] is None:
+        return {"networks": "not measured"} | dict.fromkeys(
+            ("decoders", "passes", "time", "memory"), ""
+        )
+    averaged, without = row["averaged"], row["passes_without_gradient"]
+    return {
+        "networks": f"{row['networks']} + {averaged}" if averaged else f"{row['networks']}",
+        "decoders": f"{row['decoders']}",
+        "passes": f"{row['passes']:g} + {without:g}" if without else f"{row['passes']:g}",
+        "time": f"{row['time']:.1f}",
+        "memory": f"{row['memory']:.1f}",
+    }
