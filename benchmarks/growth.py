@@ -14,14 +14,14 @@ from benchmarks.material import draw_organ, write_data_set, write_nifti
 from benchmarks.memory import anonymous_mb, in_fresh_process, in_tidy_process
 from benchmarks.row import Row, part
 from benchmarks.timing import best_of, growth_exponent
-from tracoco.evaluation.folders import evaluate_predictions
-from tracoco.experiment import train
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.geometry import Index
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.predict import predict_scans
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
+from tracoco.training.train import train
 
 MOST_EXPONENT = 1.05
 STEPS = (1, 2, 4, 8)

@@ -16,7 +16,7 @@ from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Index
-from tracoco.inference.fast_network import ready_to_predict
+from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import Method, evaluating

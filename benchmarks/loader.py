@@ -12,18 +12,16 @@ from benchmarks.alternatives import WholeVolumes, write_hdf5
 from benchmarks.material import write_data_set
 from benchmarks.row import Row, part
 from benchmarks.timing import best_of
-from tracoco.data.batches import Batch, BatchSource
-from tracoco.data.read_ahead import batches
-from tracoco.experiment.experiment import Experiment
+from tracoco.data.batch import Batch
+from tracoco.data.source import BatchSource, batches
 from tracoco.geometry import Index
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
-from tracoco.training.journal import Journal
-from tracoco.training.progress import SilentDisplay
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.experiment import Experiment
+from tracoco.training.logger import Journal, SilentDisplay
 from tracoco.training.trainer import Trainer
 
 SHAPE = (200, 180, 88)

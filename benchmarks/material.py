@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from tracoco.config import Config, MethodChoice, NetworkConfig
-from tracoco.data.batches import Batch, Crops
+from tracoco.data.batch import Batch, Crops
 from tracoco.geometry import Index
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_method
+from tracoco.runs.build import run_method
 
 Mask = NDArray[np.bool_]
 Spacing = tuple[float, float, float]

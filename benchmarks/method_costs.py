@@ -21,10 +21,9 @@ from benchmarks.run import machine
 from benchmarks.timing import best_of
 from tracoco import methods
 from tracoco.console import say
-from tracoco.data.batches import Batch
-from tracoco.data.read_ahead import batches
-from tracoco.demo.write import VALIDATION, write_phantoms
-from tracoco.experiment.experiment import Experiment
+from tracoco.data.batch import Batch
+from tracoco.data.source import batches
+from tracoco.demo.run import VALIDATION, write_phantoms
 from tracoco.files import write_json
 from tracoco.methods import METHODS
 from tracoco.methods.catalogue import MethodCost
@@ -33,8 +32,8 @@ from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.experiment import Experiment
 from tracoco.training.trainer import Trainer
 
 COSTS = Path(methods.__file__).with_name("costs.json")

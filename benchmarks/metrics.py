@@ -9,8 +9,7 @@ from benchmarks.agreement import check_close
 from benchmarks.material import Mask, draw_organ
 from benchmarks.row import Row, faster
 from benchmarks.timing import best_of
-from tracoco.evaluation.metrics import asd, assd, hd95
-from tracoco.evaluation.surface import surface_distances
+from tracoco.evaluation.metrics import asd, assd, hd95, surface_distances
 
 SHAPE = (200, 180, 88)
 SPACING = (0.625, 0.625, 0.625)

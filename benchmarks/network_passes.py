@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import evaluating
 from tracoco.networks.statistics import frozen_statistics
 

@@ -16,7 +16,7 @@ from tracoco.config import InferenceConfig
 from tracoco.demo.phantom import make_phantom
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Index
-from tracoco.inference.fast_network import ready_to_predict
+from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.sliding_window import predict_volume, window_places
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.method import Method

@@ -14,7 +14,7 @@ from benchmarks.row import Row, faster
 from benchmarks.timing import best_of
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 
 SHAPE = (192, 192, 96)

@@ -15,15 +15,13 @@ from benchmarks.memory import in_tidy_process, watched_memory
 from benchmarks.network_passes import bare_passes, count_crops, kernel_share
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.geometry import Index
 from tracoco.presets import load_config
-from tracoco.training.arrangement import arrange
-from tracoco.training.build import run_method
-from tracoco.training.journal import Journal
-from tracoco.training.progress import SilentDisplay
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.runs.build import run_method
+from tracoco.training.acceleration import arrange
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.logger import Journal, SilentDisplay
 from tracoco.training.trainer import Trainer
 
 RATE = 1e-3

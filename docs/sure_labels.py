@@ -5,12 +5,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from tracoco.cli import main
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods import MethodRow, register_method
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, uniform_noise
+from tracoco.settings import Settings
 
 
 class SureLabelsConfig(Settings):

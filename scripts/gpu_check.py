@@ -32,15 +32,15 @@ import torch
 
 import tracoco
 from tracoco.errors import first_line
-from tracoco.experiment import train
-from tracoco.experiment.step_memory import step_memory
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.predict import predict_scans
 from tracoco.presets import load_config, preset_chain, preset_names
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.training.run_folder import RunFolder
-from tracoco.training.run_log import read_log
+from tracoco.runs.folder import RunFolder
+from tracoco.runs.log import read_log
+from tracoco.training.step_cost import step_memory
+from tracoco.training.train import train
 
 HEADINGS = ("check", "result", "s/step", "peak GB", "counted GB", "remarks")
 WARM_UP = 3

@@ -25,12 +25,12 @@ class Mutant:
 
 
 CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
-WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/mixing.py", "methods/tracoco.py"
-COTRAINING, RELEASED = "methods/cotraining.py", "losses/as_released.py"
-CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/pseudo_labels.py"
-BATCHES, GEOMETRY, TRAINER = "data/batches.py", "geometry.py", "training/trainer.py"
+WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/parts/cutmix.py", "methods/tracoco.py"
+COTRAINING, RELEASED = "methods/parts/co_training.py", "methods/tracoco_as_released.py"
+CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/parts/co_training.py"
+BATCHES, GEOMETRY, TRAINER = "data/source.py", "geometry.py", "training/trainer.py"
 OVERFLOW, DATA, TRAINING = (
-    "training/overflow.py",
+    "training/optimizer.py",
     ("tests/data",),
     ("tests/training/test_trainer.py",),
 )
@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant("pseudo-labels: move the running statistics", PSEUDO_LABELS, ", frozen_statistics(module):", ":"),
     Mutant("pseudo-labels: labelled crops not in the batch", COTRAINING, "unseen = 0 if", "unseen = labelled if"),
     Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
-    Mutant("TraCoCo: second network not supervised", "methods/peers.py", "for logits in first]", "for logits in first[:1]]"),
+    Mutant("TraCoCo: second network not supervised", "methods/parts/co_training.py", "for logits in first]", "for logits in first[:1]]"),
     Mutant("MSE: peer not detached", CONSISTENCY, "softmax(dim=1) - peer.detach()", "softmax(dim=1) - peer"),
     Mutant("MSE: difference along the wrong axis", CONSISTENCY, "logits.softmax(dim=1) - peer", "logits.softmax(dim=-1) - peer"),
     Mutant("KL of peers: wrong way round", CONSISTENCY, "F.kl_div(logits.log_softmax(dim=1), peer.detach(), reduction=\"none\")", "F.kl_div(peer.detach().log(), logits.softmax(dim=1), reduction=\"none\")"),
@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant("fp16: overflows are never too many", OVERFLOW, "len(self.skipped) >= MOST_SKIPPED", "False", TRAINING),
     Mutant("preset: another method's settings taken over", "methods/method.py", " and _owner(own, key) is _owner(other, key)", "", ("tests/test_presets.py",)),
     Mutant("BatchNorm: labelled and unlabelled crops together", "networks/statistics.py", "not all(self.parts)", "all(self.parts)", ("tests/networks/test_statistics.py",)),
-    Mutant("unlabelled weight: two answers need not agree", "training/unlabelled_weight.py", "self.limit * self._trust", "self.limit", ("tests/training/test_unlabelled_weight.py",)),
-    Mutant("unlabelled weight: the structure agreed on most decides", "training/unlabelled_weight.py", "return min(found) if found", "return max(found) if found", ("tests/training/test_unlabelled_weight.py",)),
+    Mutant("unlabelled weight: two answers need not agree", "training/pseudo_label_monitor.py", "self.limit * self._trust", "self.limit", ("tests/training/test_unlabelled_weight.py",)),
+    Mutant("unlabelled weight: the structure agreed on most decides", "training/pseudo_label_monitor.py", "return min(found) if found", "return max(found) if found", ("tests/training/test_unlabelled_weight.py",)),
     Mutant("crops: mirrored whatever the plan says", "data/crop_pair.py", '"plan": self.mirror_axes', '"plan": everywhere', DATA),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ settings.load_profile("tests")
 def _the_same_on_every_machine() -> Iterator[None]:
     """Have `training.precision=auto` mean fp32, and plans be for a CPU: results must not vary."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracoco.training.precision.cpu_has_bf16", lambda: False)
+        patch.setattr("tracoco.training.acceleration.cpu_has_bf16", lambda: False)
         patch.setattr("tracoco.project.machine.gpu_gb", lambda: None)
         yield
 

@@ -33,8 +33,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from tracoco.networks.activation_memory import STAND_INS
 from tracoco.networks.dry_run import Module, without_values
+from tracoco.training.step_cost import STAND_INS
 
 GPU = torch.device("cuda:0")
 aten = torch.ops.aten

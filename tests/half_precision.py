@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tracoco.training.precision import computes
+from tracoco.training.acceleration import computes
 
 BF16_IS_RIGHT = computes(torch.bfloat16, torch.device("cpu"))
 needs_bf16 = pytest.mark.skipif(not BF16_IS_RIGHT, reason="bf16 gradients are wrong on this CPU")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from samples import make_batch
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import Method
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)

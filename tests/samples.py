@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import AugmentationConfig, MethodChoice
-from tracoco.data.batches import Batch, Crops
+from tracoco.augmentation_config import AugmentationConfig
+from tracoco.config import MethodChoice
+from tracoco.data.batch import Batch, Crops
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.network import build_network
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 
 SHAPE = (26, 24, 20)

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from tracoco.benchmark.grid import GridRun
-from tracoco.benchmark.result import RunResult
-from tracoco.benchmark.run_spec import RunSpec
-from tracoco.benchmark.runner import Runner, Scoring
 from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
+from tracoco.studies.benchmark.grid import GridRun, RunSpec
+from tracoco.studies.benchmark.results import RunResult
+from tracoco.studies.benchmark.runner import Runner, Scoring
 
 TEXT = """
 title: Balls

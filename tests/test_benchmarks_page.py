@@ -13,8 +13,8 @@ from benchmarks.real.picture import picture
 from benchmarks.real.rows import read_grids
 from small_grid import RESULT
 
-from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.errors import UserError
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 GRID = """
 title: Small | balls

@@ -1,13 +1,10 @@
 import pytest
 
-from tracoco.config import (
-    Config,
-    checked,
-    parse_config,
-)
+from tracoco.config import Config, parse_config
 from tracoco.errors import UserError, did_you_mean
 from tracoco.methods import method_class
 from tracoco.presets import load_config, preset_names, preset_text
+from tracoco.settings import checked
 
 
 def test_overrides_win_over_the_preset_and_the_preset_over_the_defaults() -> None:

@@ -10,12 +10,12 @@ from half_precision import BF16_IS_RIGHT
 from resuming import after_steps, differing, take_step
 from samples import make_batch, make_method
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_class
 from tracoco.methods.method import Method
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_method
+from tracoco.runs.build import run_method
 
 PAST_THE_RAMP = 1000
 STEPS = (0, 3, 60, 124, 125, 180, 184)

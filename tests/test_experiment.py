@@ -8,21 +8,22 @@ import torch
 import yaml
 from samples import make_project, write_balls
 
-from tracoco.benchmark.run_spec import RunSpec
 from tracoco.config import ADDED_LATER, recorded_settings
 from tracoco.console import progress_console
 from tracoco.errors import UserError
-from tracoco.experiment import Experiment, train
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.project.store import Store, StoredCase
-from tracoco.training.run_folder import RunFolder
-from tracoco.training.run_log import read_log
-from tracoco.training.team import Team
+from tracoco.runs.folder import RunFolder
+from tracoco.runs.log import read_log
+from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.training.distributed import Team
+from tracoco.training.experiment import Experiment
+from tracoco.training.train import train
 
 ALONE = Team(0, 1, torch.device("cpu"))
 SHORT = ["training.steps=2", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]"]

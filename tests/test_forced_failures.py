@@ -8,7 +8,6 @@ from samples import write_scan
 
 from tracoco.demo.phantom import make_phantom
 from tracoco.evaluation.validation import mean_dice
-from tracoco.experiment import train
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
@@ -16,7 +15,8 @@ from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.project.store import Store
 from tracoco.report.page import write_report
-from tracoco.training.run_log import read_log
+from tracoco.runs.log import read_log
+from tracoco.training.train import train
 
 SETTINGS = ["training.steps=250", "training.save_every=250"]
 FORCED = ["method.unsupervised_weight=10", "method.rampup_steps=1"]

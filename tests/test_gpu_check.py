@@ -12,8 +12,8 @@ from fake_gpu import GPU, GPU_CAN_BE_FAKED, fake_gpu
 from scripts import gpu_check
 from scripts.gpu_check import Bench, Check, Row, all_checks, attempt, check_all, paper_presets
 
-from tracoco.experiment.step_memory import StepMemory
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs.folder import RunFolder
+from tracoco.training.step_cost import StepMemory
 
 SCRIPT = Path(gpu_check.__file__)
 SMALL = ("network.name=light-unet", "network.filters=2", "data.workers=0")
@@ -96,7 +96,7 @@ def test_the_table_has_a_row_for_each_check_and_a_failure_stops_no_other(
 def test_a_setting_that_does_not_work_here_is_a_failure(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracoco.training.precision.computes", lambda *_: False)
+    monkeypatch.setattr("tracoco.training.acceleration.computes", lambda *_: False)
     row = attempt(Check("acdc-3", ("training.precision=fp16",)), bench(root, *SMALL_2D))
     assert not row.passed
     assert "training.precision=fp16 does not work" in row.remarks
@@ -119,7 +119,7 @@ def test_a_check_goes_all_the_way_on_a_fake_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pinned batches, half precision, the file of a run on a GPU, resume and predict."""
-    monkeypatch.setattr("tracoco.training.team.choose_device", torch.device)
+    monkeypatch.setattr("tracoco.training.distributed.choose_device", torch.device)
     monkeypatch.setattr("tracoco.inference.predictor.choose_device", torch.device)
     monkeypatch.setattr(gpu_check, "peak_memory", lambda _: lambda: 2 * 10**9)
     monkeypatch.setattr(gpu_check, "WARM_UP", 1)

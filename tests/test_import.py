@@ -28,14 +28,14 @@ from typer.testing import CliRunner, Result
 import tracoco
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.experiment import train
-from tracoco.networks import weights_file
-from tracoco.paper.import_checkpoint import import_checkpoint
 from tracoco.presets import load_config
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.report.compare import compare_runs
+from tracoco.runs.folder import RunFolder
 from tracoco.scans.reader import read_label
-from tracoco.training.run_folder import RunFolder
+from tracoco.studies.paper import import_checkpoint as weights_file
+from tracoco.studies.paper.import_checkpoint import import_checkpoint
+from tracoco.training.train import train
 
 WINDOW, STRIDE = (32, 32, 16), (12, 12, 4)
 SMALL = ["data.crop=[32, 32, 16]", "inference.stride=[12, 12, 4]"]

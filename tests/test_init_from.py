@@ -8,14 +8,14 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.experiment import train
 from tracoco.files import read_json, write_json, write_text
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.report.page import write_report
+from tracoco.runs.checkpoint import load_checkpoint, method_state
+from tracoco.runs.folder import RunFolder
 from tracoco.training import trainer as training
-from tracoco.training.checkpoint import load_checkpoint, method_state
-from tracoco.training.run_folder import RunFolder
+from tracoco.training.train import train
 
 SHORT = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]", "training.save_every=1"]
 

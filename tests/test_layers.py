@@ -7,10 +7,19 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "files", "geometry", "components", "config", "presets", "console", "scans"),
-    *("project", "data"),
-    *("networks", "losses", "methods", "training", "inference", "evaluation", "report"),
-    *("experiment", "benchmark", "paper", "demo", "cli", "__main__"),
+    *("errors", "text", "malloc", "digest", "files", "geometry", "components"),
+    *(
+        "settings",
+        "augmentation_config",
+        "config",
+        "presets",
+        "console",
+        "scans",
+        "project",
+        "data",
+    ),
+    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training", "report"),
+    *("studies", "demo", "cli", "__main__"),
 ]
 
 

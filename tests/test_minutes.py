@@ -11,11 +11,13 @@ from tracoco.cli import app
 from tracoco.config import Config, recorded_settings
 from tracoco.console import progress_console
 from tracoco.errors import UserError
-from tracoco.experiment import StepTime, length, train
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.training.run_folder import RunFolder
-from tracoco.training.run_log import read_log
+from tracoco.runs.folder import RunFolder
+from tracoco.runs.log import read_log
+from tracoco.training import train as length
+from tracoco.training.step_time import StepTime
+from tracoco.training.train import train
 from tracoco.training.trainer import Trainer
 
 SMALL = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 8]", "training.save_every=4"]

@@ -10,8 +10,8 @@ import pytest
 from tracoco.config import Config
 from tracoco.methods import METHODS, method_class
 from tracoco.methods import tracoco_as_released as as_released
-from tracoco.paper.contents import contents_table
 from tracoco.presets import preset_names
+from tracoco.studies.paper.contents import contents_table
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from tracoco.cli import main
 from tracoco.files import read_json, write_json
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 
 
 @pytest.fixture

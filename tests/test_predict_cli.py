@@ -12,13 +12,13 @@ from typer.testing import CliRunner, Result
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.experiment import train
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.scans import dicom, dicom_seg
 from tracoco.scans.reader import read_grid, read_label, write_label
+from tracoco.training.train import train
 
 SHORT = ["training.steps=1", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]"]
 SLICES = np.random.default_rng(0).integers(0, 500, (18, 20, 22)).astype(np.int16)

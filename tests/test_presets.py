@@ -4,15 +4,16 @@ import pytest
 import torch
 from samples import make_batch
 
-from tracoco.config import Config, MethodChoice, checked
+from tracoco.config import Config, MethodChoice
 from tracoco.methods import method_class
 from tracoco.methods.method import dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan
 from tracoco.project.plan import Plan
-from tracoco.training.build import resolved, run_crop, run_method
+from tracoco.project.planner import make_plan
+from tracoco.project.survey import CaseFacts
+from tracoco.runs.build import resolved, run_crop, run_method
+from tracoco.settings import checked
 
 COUNTS = {
     "la": (8, 16, 32, 80),

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.real.page import ROOT
 from benchmarks.real.rows import read_grids
 
-from tracoco.benchmark.result import over_seeds
+from tracoco.studies.benchmark.results import over_seeds
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 GRIDS = {"ACDC": "acdc-unet", "Left Atrium": "la-half-vnet"}

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.data.batches import Batch
-from tracoco.experiment.step_cost import step_seconds
+from tracoco.data.batch import Batch
 from tracoco.methods.tracoco import TraCoCo
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
+from tracoco.training.step_cost import step_seconds
 
 
 def make_plan(dimensions: Literal[2, 3], crop: tuple[int, int, int]) -> Plan:

@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 import torch
 
-from tracoco.data.batches import Batch
-from tracoco.experiment import step_memory as module
-from tracoco.experiment.step_memory import StepMemory, step_memory
+from tracoco.data.batch import Batch
 from tracoco.methods import METHODS
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
+from tracoco.training import step_cost as module
+from tracoco.training.step_cost import StepMemory, step_memory
 
 PROGRAM = """
 import sys, threading, time
 from pathlib import Path
 import torch
 from test_step_memory import make_plan
-from tracoco.experiment.noise_batch import noise_batch
+from tracoco.training.step_cost import noise_batch
 from tracoco.presets import load_config
-from tracoco.training.build import resolved, run_method
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.runs.build import resolved, run_method
+from tracoco.training.distributed import StopRequest
+from tracoco.training.distributed import Team
 from tracoco.training.trainer import Trainer
 
 def held():

@@ -10,12 +10,12 @@ from samples import make_batch
 
 from tracoco.config import TrainingConfig
 from tracoco.errors import Stopped
-from tracoco.experiment import Experiment, StepTime, measured_step, step_time
-from tracoco.experiment.step_time import FEWEST, timed_steps
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.training import step_time
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.experiment import Experiment
+from tracoco.training.step_time import FEWEST, StepTime, measured_step, timed_steps
 
 SMALL = ["network.filters=4", "data.workers=1", "data.crop=[16, 16, 16]"]
 ALONE = Team(0, 1, torch.device("cpu"))

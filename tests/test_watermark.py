@@ -14,23 +14,22 @@ from rich.table import Table
 from samples import write_balls
 
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate_predictions
-from tracoco.experiment import Experiment, train
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
-from tracoco.project.folder import Project
-from tracoco.project.origin import write_origin
+from tracoco.project.folder import Project, write_origin
 from tracoco.project.prepare import prepare
 from tracoco.project.store import StoredCase
-from tracoco.report.compare import compare_runs
+from tracoco.report.compare import compare_runs, comparison_table, score_table
 from tracoco.report.page import write_report
-from tracoco.report.tables import comparison_table, score_table
-from tracoco.training.run_folder import CHOSEN_ON_TEST
-from tracoco.training.run_log import read_log
-from tracoco.training.team import Team
+from tracoco.runs.folder import CHOSEN_ON_TEST
+from tracoco.runs.log import read_log
+from tracoco.training.distributed import Team
+from tracoco.training.experiment import Experiment
+from tracoco.training.train import train
 
 SHORT = ["training.steps=2", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]"]
 BEST, LAST = Path("predictions/chosen"), Path("predictions/test")

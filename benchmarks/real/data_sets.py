@@ -9,9 +9,9 @@ from typing import Any
 from benchmarks.real import parts
 from benchmarks.real.scans import paired_folders, patient_files, with_spacing
 from tracoco.errors import UserError
-from tracoco.paper.recipes.recipe import CROPPED
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
+from tracoco.studies.paper.recipe import CROPPED
 
 Cases = dict[str, Case]
 Find = Callable[[Path, Path], tuple[Cases, Splits]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.real.bootstrap import Interval, paired_interval
-from tracoco.benchmark.result import Spread
+from tracoco.studies.benchmark.results import Spread
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -19,18 +19,19 @@ from torch import Tensor
 
 from benchmarks.real.measured import keep, trained_runs
 from benchmarks.real.pseudo_labels import FORMS, KIND, PseudoLabels
-from tracoco.benchmark.grid import GridRun
 from tracoco.console import say
-from tracoco.data.batches import Batch, BatchSource
+from tracoco.data.batch import Batch
 from tracoco.data.crop_pair import CropRule
+from tracoco.data.source import BatchSource
 from tracoco.losses.weighting import most_likely
 from tracoco.methods.method import uniform_noise
 from tracoco.methods.parts.co_training import CoTraining, clean_pass
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
-from tracoco.training.build import run_crop, run_method
-from tracoco.training.checkpoint import load_checkpoint
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs.build import run_crop, run_method
+from tracoco.runs.checkpoint import load_checkpoint
+from tracoco.runs.folder import RunFolder
+from tracoco.studies.benchmark.grid import GridRun
 
 ROOT = Path(__file__).parent
 BATCHES = 12

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from benchmarks.real.measured import keep, trained_runs
 from benchmarks.real.surroundings import KIND, Surroundings
-from tracoco.benchmark.grid import GridRun
-from tracoco.evaluation.context_runs import ContextChoice, measure_context
+from tracoco.evaluation.context import ContextChoice, measure_context
 from tracoco.files import read_json
+from tracoco.studies.benchmark.grid import GridRun
 
 ROOT = Path(__file__).parent
 CHOICE = ContextChoice()

@@ -11,7 +11,6 @@ from statistics import fmean
 
 from benchmarks.real.measured import keep, trained_runs
 from benchmarks.real.windows import KIND, Windows
-from tracoco.benchmark.grid import GridRun
 from tracoco.config import InferenceConfig
 from tracoco.console import say
 from tracoco.evaluation.validation import mean_dice
@@ -20,6 +19,7 @@ from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import window_places
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
+from tracoco.studies.benchmark.grid import GridRun
 
 ROOT = Path(__file__).parent
 OVERLAPS = (0.0, 0.25, 0.5, 0.75)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tracoco.benchmark.grid import GridRun, grid_runs, read_grid
-from tracoco.benchmark.runner import Runner, steps_done
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
 from tracoco.project.folder import Project
+from tracoco.studies.benchmark.grid import GridRun, grid_runs, read_grid
+from tracoco.studies.benchmark.runner import Runner, steps_done
 
 RunKey = tuple[str, int | None, int]
 """Row, number of labels or None for all, and seed."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from benchmarks.real.markdown import spread
 from benchmarks.real.rows import GridResults, Row
-from tracoco.benchmark.result import over_seeds
 from tracoco.errors import UserError
+from tracoco.studies.benchmark.results import over_seeds
 
 EARLIER, SUMMARY = "earlier", "summary"
 """What results that were taken out had shown, and all that came out; others are of their grid."""

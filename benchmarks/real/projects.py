@@ -20,11 +20,10 @@ from benchmarks.real.data_sets import DATA_SETS, RealData
 from tracoco.console import say
 from tracoco.errors import UserError, did_you_mean
 from tracoco.presets import load_config
-from tracoco.project.create import create_project
+from tracoco.project.create import Proposal, SplitChoice, create_project, propose
 from tracoco.project.folder import Project
 from tracoco.project.layouts import Found
 from tracoco.project.prepare import prepare
-from tracoco.project.proposal import Proposal, SplitChoice, propose
 
 
 def main() -> None:

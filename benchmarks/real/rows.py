@@ -11,10 +11,9 @@ from benchmarks.real.measured import read_measured
 from benchmarks.real.pseudo_labels import PseudoLabels
 from benchmarks.real.surroundings import Surroundings
 from benchmarks.real.windows import Windows
-from tracoco.benchmark.grid import Grid, GridRun, grid_runs, read_grid
-from tracoco.benchmark.kept import Results
-from tracoco.benchmark.result import RunResult
 from tracoco.errors import UserError, raise_all
+from tracoco.studies.benchmark.grid import Grid, GridRun, grid_runs, read_grid
+from tracoco.studies.benchmark.results import Results, RunResult
 
 FAILED = "failed.yaml"
 """Runs that ended without a result: `GRID: {RUN: what happened}`."""

@@ -3,9 +3,9 @@
 from benchmarks.real.comparing import REFERENCE, Comparison, compare, comparisons
 from benchmarks.real.markdown import interval_text, plain, settings, spread, table
 from benchmarks.real.rows import GridResults, Row
-from tracoco.benchmark.grid import GridRow
-from tracoco.benchmark.result import RunResult, over_seeds
 from tracoco.errors import UserError
+from tracoco.studies.benchmark.grid import GridRow
+from tracoco.studies.benchmark.results import RunResult, over_seeds
 
 PAIRED = ("pair", "difference of Dice, points", "95 % interval", "reading", "seeds", "cases")
 

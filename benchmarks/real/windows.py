@@ -5,7 +5,7 @@ from statistics import fmean
 
 from benchmarks.real.markdown import difference_text, plain, spread, table
 from benchmarks.real.measured import OfRun
-from tracoco.benchmark.result import over_seeds
+from tracoco.studies.benchmark.results import over_seeds
 
 KIND = "windows"
 PAIRS = (("tracoco", "cps"), ("tracoco-ce", "cps"))

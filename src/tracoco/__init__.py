@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracoco.evaluation.context import context_sensitivity
     from tracoco.inference.predictor import Predictor
-    from tracoco.paper.import_checkpoint import import_checkpoint
+    from tracoco.studies.paper.import_checkpoint import import_checkpoint
 
 __all__ = ["Predictor", "__version__", "context_sensitivity", "import_checkpoint"]
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Predictor": "tracoco.inference.predictor",
     "context_sensitivity": "tracoco.evaluation.context",
-    "import_checkpoint": "tracoco.paper.import_checkpoint",
+    "import_checkpoint": "tracoco.studies.paper.import_checkpoint",
 }
 
 

@@ -1,7 +1,8 @@
 """The one exception that is shown to a user as a line, without a traceback, and its wording."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -36,3 +37,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def first_line(error: BaseException) -> str:
     """What an error of a library says first, to stand within a sentence of ours."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+
+
+@contextmanager
+def collected(problems: list[str]) -> Iterator[None]:
+    """Note what the user has to change instead of stopping at it; `raise_all` follows later."""
+    try:
+        yield
+    except UserError as error:
+        problems.append(str(error))

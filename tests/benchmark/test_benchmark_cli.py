@@ -12,9 +12,9 @@ import pytest
 from samples import make_project
 from small_grid import TEXT
 
-from tracoco.benchmark.command import BenchmarkRequest
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
+from tracoco.studies.benchmark.command import BenchmarkRequest
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.benchmark import crew
-from tracoco.benchmark.crew import run_crew
 from tracoco.errors import Stopped
+from tracoco.studies.benchmark import workers as crew
+from tracoco.studies.benchmark.workers import run_crew
 
 Process = subprocess.Popen[bytes]
 WAITING = "import time; time.sleep(60)"
@@ -117,7 +117,7 @@ def test_workers_share_the_cores_unless_the_user_says_otherwise(
 OWN_FILE = """
 import sys
 from pathlib import Path
-from tracoco.benchmark.crew import run_crew
+from tracoco.studies.benchmark.workers import run_crew
 from tracoco.methods import MethodRow, register_method
 
 REGISTER

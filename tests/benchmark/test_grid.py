@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.errors import UserError
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 GRID = """
 title: Two data sets

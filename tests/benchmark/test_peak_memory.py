@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tracoco.benchmark.peak_memory import counted_mb, noted_peak, peak_noted, start_count
 from tracoco.files import write_json
+from tracoco.studies.benchmark.results import counted_mb, noted_peak, peak_noted, start_count
 
 CPU = torch.device("cpu")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
@@ -42,7 +42,7 @@ def test_a_run_in_parts_has_the_most_of_them(tmp_path: Path) -> None:
 def test_nothing_is_noted_where_the_system_does_not_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracoco.benchmark.peak_memory.RESET", tmp_path / "no" / "clear_refs")
+    monkeypatch.setattr("tracoco.studies.benchmark.results.RESET", tmp_path / "no" / "clear_refs")
     with peak_noted(tmp_path, CPU):
         pass
     assert noted_peak(tmp_path) is None

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from samples import make_project
 
-from tracoco.benchmark import runner as runner_module
-from tracoco.benchmark.result import RunResult, over_seeds, read_result
-from tracoco.benchmark.run_spec import RunSpec
-from tracoco.benchmark.runner import Runner, Scoring, steps_done
+from tracoco.digest import digest
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
-from tracoco.experiment import train
-from tracoco.project.digest import digest
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan
+from tracoco.project.planner import make_plan
 from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
+from tracoco.project.survey import CaseFacts
+from tracoco.studies.benchmark import runner as runner_module
+from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.studies.benchmark.results import RunResult, over_seeds, read_result
+from tracoco.studies.benchmark.runner import Runner, Scoring, steps_done
+from tracoco.training.train import train
 from tracoco.training.trainer import FitResult
 
 SMALL = RunSpec(

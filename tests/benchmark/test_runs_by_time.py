@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from samples import make_project
 
-from tracoco.benchmark.grid import GridRun
-from tracoco.benchmark.kept import Results
-from tracoco.benchmark.progress_table import progress_table
-from tracoco.benchmark.run_spec import RunSpec
-from tracoco.benchmark.runner import Runner, Scoring
-from tracoco.benchmark.state import Watch
-from tracoco.experiment import StepTime, length
+from tracoco.studies.benchmark.grid import GridRun, RunSpec
+from tracoco.studies.benchmark.results import Results
+from tracoco.studies.benchmark.runner import Runner, Scoring
+from tracoco.studies.benchmark.state import Watch, progress_table
+from tracoco.training import train as length
+from tracoco.training.step_time import StepTime
 from tracoco.training.trainer import Trainer
 
 TIMED = RunSpec(

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from small_grid import BROKEN, RESULT, SOUND, untrained
 
-from tracoco.benchmark.kept import Results
-from tracoco.benchmark.progress_table import progress_table
-from tracoco.benchmark.run_spec import RunSpec
-from tracoco.benchmark.state import Watch
+from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.studies.benchmark.results import Results
+from tracoco.studies.benchmark.state import Watch, progress_table
 
 
 def forbidden(*_: object) -> None:

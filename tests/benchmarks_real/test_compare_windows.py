@@ -6,10 +6,10 @@ import pytest
 from benchmarks.real.compare_windows import DENSE, Figures, compared, measured, ways
 from samples import make_project
 
-from tracoco.experiment import train
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.store import Store
+from tracoco.training.train import train
 
 SHORT = ["method.name=supervised", "training.steps=2", "network.filters=4", "data.workers=0"]
 

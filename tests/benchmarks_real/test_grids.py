@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from benchmarks.real.data_sets import DATA_SETS
 
-from tracoco.benchmark.grid import grid_runs, read_grid
 from tracoco.config import Config
 from tracoco.methods import METHODS
 from tracoco.presets import preset_chain
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_crop, run_method
+from tracoco.runs.build import run_crop, run_method
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
 ROWS = ["supervised", "cps", "tracoco-ce", "tracoco"]

@@ -15,9 +15,9 @@ from samples import make_batch, make_method, make_project
 from small_grid import TEXT
 from torch import Tensor, nn
 
-from tracoco.benchmark.grid import grid_runs, read_grid
-from tracoco.benchmark.runner import Runner
 from tracoco.methods.parts.co_training import CoTraining
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
+from tracoco.studies.benchmark.runner import Runner
 
 
 def test_every_kept_checkpoint_of_a_co_training_run_is_measured(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from benchmarks.real.surroundings import Surroundings, surroundings_section
 from samples import make_project
 from small_grid import TEXT
 
-from tracoco.benchmark.grid import grid_runs, read_grid
-from tracoco.benchmark.runner import Runner
 from tracoco.errors import UserError
-from tracoco.evaluation.context_runs import ContextChoice, measure_context
+from tracoco.evaluation.context import ContextChoice, measure_context
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
+from tracoco.studies.benchmark.runner import Runner
 
 
 def of(row: str, seed: int, *cases: float, labelled: int | None = 2) -> Surroundings:

@@ -9,8 +9,8 @@ from benchmarks.real.windows import Windows, windows_section
 from samples import make_project
 from small_grid import TEXT
 
-from tracoco.benchmark.grid import grid_runs, read_grid
-from tracoco.benchmark.runner import Runner, Scoring
+from tracoco.studies.benchmark.grid import grid_runs, read_grid
+from tracoco.studies.benchmark.runner import Runner, Scoring
 
 
 def of(row: str, seed: int, overlap: float, *cases: float) -> Windows:

@@ -6,10 +6,9 @@ import torch
 from samples import PLAIN
 
 from tracoco.config import DataConfig
-from tracoco.data.batches import Batch, BatchSource, Share
+from tracoco.data.batch import Batch
 from tracoco.data.crop_pair import CropRule
-from tracoco.data.draws import Stream
-from tracoco.data.read_ahead import batches
+from tracoco.data.source import BatchSource, Share, Stream, batches
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 

@@ -12,10 +12,10 @@ from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance, Orientation, brighten
 from tracoco.data.crop import Crop, inside_volume, read_box, read_changed
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
-from tracoco.data.places import draw_first, draw_second, start_ranges
+from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box, Index, overlap, start_range
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.project.store import Store, StoredCase
 

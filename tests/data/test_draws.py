@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.data.draws import Purpose, Stream, cases_at, generator
+from tracoco.data.source import Purpose, Stream, cases_at, generator
 
 
 def test_a_draw_depends_on_every_part_of_its_key() -> None:

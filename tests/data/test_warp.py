@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tracoco.config import AugmentationConfig, DataConfig
+from tracoco.augmentation_config import AugmentationConfig
+from tracoco.config import DataConfig
 from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
 from tracoco.data.warp import Warp, draw_warp, fine_axes, rotation, sample
 from tracoco.geometry import Box, overlap, whole

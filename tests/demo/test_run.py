@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tracoco.config import Config
-from tracoco.demo import run, write
+from tracoco.demo import run
+from tracoco.demo import run as write
 from tracoco.demo.run import run_demo
 from tracoco.errors import UserError
 from tracoco.presets import load_config

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.demo import write
+from tracoco.demo import run as write
 from tracoco.scans.reader import read_label
 
 

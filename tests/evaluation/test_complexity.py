@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tracoco.evaluation.complexity import complexity, seconds_a_window
 from tracoco.networks.network import build_network
-from tracoco.networks.transformer import Attention
+from tracoco.networks.transunet import Attention
 
 
 @pytest.mark.parametrize(

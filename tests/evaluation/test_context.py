@@ -8,8 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tracoco.evaluation.context import ContextScore, context_sensitivity, summarise_context
-from tracoco.evaluation.context_pairs import compare, draw_pair
+from tracoco.evaluation.context import (
+    ContextScore,
+    compare,
+    context_sensitivity,
+    draw_pair,
+    summarise_context,
+)
 
 Volume = NDArray[np.float32]
 

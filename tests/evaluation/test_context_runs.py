@@ -13,14 +13,13 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.evaluation import context_runs
-from tracoco.evaluation.context import ContextScore, score_volume
-from tracoco.evaluation.context_runs import ContextChoice, measure_context
-from tracoco.experiment import train
+from tracoco.evaluation import context as context_runs
+from tracoco.evaluation.context import ContextChoice, ContextScore, measure_context, score_volume
 from tracoco.inference.sliding_window import Predict
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.report.page import write_report
+from tracoco.training.train import train
 
 Volume = NDArray[np.float32]
 

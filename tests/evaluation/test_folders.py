@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate, evaluate_predictions
+from tracoco.evaluation.evaluate import evaluate, evaluate_predictions
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json, write_json
 

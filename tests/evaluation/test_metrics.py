@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracoco.evaluation import metrics
-from tracoco.evaluation.surface import Mask, SurfaceDistances, surface_distances
+from tracoco.evaluation.metrics import Mask, SurfaceDistances, surface_distances
 from tracoco.files import read_json
 
 ORACLE = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "make_metric_oracle.py"))

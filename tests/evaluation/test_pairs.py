@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.evaluation.pairs import Pair, pair_files
+from tracoco.evaluation.evaluate import Pair, pair_files
 
 
 def touch(folder: Path, *names: str) -> Path:

@@ -3,8 +3,7 @@
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.evaluation.protocols import chosen_protocol
-from tracoco.evaluation.scores import Protocol
+from tracoco.evaluation.scores import Protocol, chosen_protocol
 
 
 def test_the_papers_count_voxels_and_give_empty_masks_zero() -> None:

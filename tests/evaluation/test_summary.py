@@ -2,8 +2,7 @@
 
 import pytest
 
-from tracoco.evaluation.scores import CaseScore
-from tracoco.evaluation.summary import summarise
+from tracoco.evaluation.scores import CaseScore, summarise
 
 
 def test_means_are_over_classes_first_then_over_cases() -> None:

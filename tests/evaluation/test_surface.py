@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy import ndimage
 
-import tracoco.evaluation.surface as module
-from tracoco.evaluation.surface import Mask, _by_map, _by_tree, surface, surface_distances
+import tracoco.evaluation.metrics as module
+from tracoco.evaluation.metrics import Mask, _by_map, _by_tree, surface, surface_distances
 
 MASKS = arrays(bool, st.sampled_from([(5, 6), (1, 7), (4, 3, 5), (3, 1, 4)]))
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.experiment import train
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
+from tracoco.training.train import train
 
 SETTINGS = ["training.steps=40", "data.crop=[16, 16, 16]", "network.filters=8", "data.workers=0"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import DTypeLike, NDArray
 
-from tracoco.inference.components import remove_small_components
+from tracoco.components import remove_small_components
 
 SHAPE = (30, 20, 10)  # 6000 voxels: 1/1500 of them are 4
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.inference.disk_array import zeros
+from tracoco.inference.maps import zeros
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be reserved here")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from tracoco.config import MethodChoice
-from tracoco.inference.fast_network import fast_network, ready_to_predict
+from tracoco.inference.folding import fast_network, ready_to_predict
 from tracoco.methods.method import Method, RunFacts, build_method, evaluating
 from tracoco.networks.network import build_network
 

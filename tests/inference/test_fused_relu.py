@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.inference.fused_relu import ConvolutionReLU, fuse_relus
+from tracoco.inference.folding import ConvolutionReLU, fuse_relus
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_convolution_pointwise"),

@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from tracoco import malloc as kept_memory
 from tracoco.config import InferenceConfig
-from tracoco.inference import kept_memory, sliding_window
-from tracoco.inference.kept_memory import GLIBC, freed_memory_kept, reused_blocks
+from tracoco.inference import sliding_window
 from tracoco.inference.sliding_window import predict_volume
+from tracoco.malloc import GLIBC, freed_memory_kept, reused_blocks
 
 BLOCK_MB = 48
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.inference.fast_network import fast_network
+from tracoco.inference.folding import fast_network
 from tracoco.networks.light_unet import Double, Pointwise, Residual
 from tracoco.networks.network import build_network
 

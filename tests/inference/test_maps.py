@@ -9,18 +9,18 @@ import torch
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate_predictions
-from tracoco.experiment import train
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.maps import MAPS
+from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.scan_maps import MAPS
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import evaluating
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.preprocess import to_network_grid
 from tracoco.scans.reader import read_image, read_label
+from tracoco.training.train import train
 
 SETTINGS = ["training.steps=2", "data.crop=[16, 16, 16]", "network.filters=4", "data.workers=0"]
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box
+from tracoco.inference.maps import MAPS
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.scan_maps import MAPS
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
 from tracoco.project.prepared import prepare_case

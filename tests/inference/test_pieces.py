@@ -13,17 +13,17 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box, Index
-from tracoco.inference.resample import resampled
-from tracoco.inference.scan_maps import ScanMaps, disagreement, wanted_maps
+from tracoco.inference.maps import ScanMaps, disagreement, wanted_maps
+from tracoco.inference.predictor import resampled
 from tracoco.inference.sliding_window import (
     Predict,
+    WindowSums,
     piece_axis,
     predict_pieces,
     predict_volume,
     window_places,
     window_weight,
 )
-from tracoco.inference.window_sums import WindowSums
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import label_to_network_grid, raw_values
 from tracoco.scans.scan import Shape

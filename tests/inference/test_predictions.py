@@ -8,11 +8,10 @@ import pytest
 from samples import write_balls, write_scan
 
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate_predictions
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json, write_json
-from tracoco.inference.prediction import Prediction
-from tracoco.inference.predictions import predict_scans
-from tracoco.inference.predictor import Predictor
+from tracoco.inference.predict import predict_scans
+from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.scans.reader import read_label

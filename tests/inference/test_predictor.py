@@ -7,8 +7,7 @@ import torch
 from samples import write_balls
 
 from tracoco.errors import UserError
-from tracoco.experiment import train
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.presets import load_config
@@ -17,6 +16,7 @@ from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.project.preprocess import raw_values, to_network_grid
 from tracoco.scans.reader import read_image
+from tracoco.training.train import train
 
 
 def scan(project: Project) -> Path:

@@ -9,7 +9,7 @@ from scipy.ndimage import zoom
 from torch import Tensor
 
 from tracoco.errors import UserError
-from tracoco.inference.resized_slices import nearest, predict_resized
+from tracoco.inference.predictor import nearest, predict_resized
 
 
 @given(st.integers(2, 600), st.integers(2, 600))

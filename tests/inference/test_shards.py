@@ -7,13 +7,12 @@ import pytest
 from samples import write_balls
 
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate_predictions
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json, write_json
-from tracoco.inference.notes import merged_note
-from tracoco.inference.prediction import Prediction
-from tracoco.inference.predictions import predict_scans
-from tracoco.inference.predictor import Predictor
-from tracoco.report.scored import read_scores
+from tracoco.inference.manifest import merged_note
+from tracoco.inference.predict import predict_scans
+from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.report.run_record import read_scores
 from tracoco.scans.scan import Scan
 
 

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.experiment import train
 from tracoco.files import read_json
-from tracoco.inference.predictions import predict_scans
+from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
+from tracoco.training.train import train
 
 SHORT = ["training.steps=12", "data.crop=[16, 16, 16]", "network.filters=4", "data.workers=0"]
 MAPS = ["probability"]

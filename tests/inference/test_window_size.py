@@ -15,17 +15,17 @@ from samples import StandIn
 from torch import Tensor, nn
 
 from tracoco.config import InferenceConfig
-from tracoco.experiment import train
 from tracoco.geometry import Index
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume, window_places
 from tracoco.inference.window_size import Demand, chosen_cover
 from tracoco.methods.method import evaluating
-from tracoco.networks.activation_memory import PeakMemory
+from tracoco.networks.layers import Decoder, Encoder
 from tracoco.networks.network import Network, build_network
-from tracoco.networks.stages import Decoder, Encoder
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
+from tracoco.training.step_cost import PeakMemory
+from tracoco.training.train import train
 
 AUTO = InferenceConfig(window="auto")
 

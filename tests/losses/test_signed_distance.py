@@ -12,7 +12,7 @@ from tracoco.methods.parts.two_heads import (
     present_classes,
     signed_distances,
 )
-from tracoco.networks.activation_memory import PeakMemory
+from tracoco.training.step_cost import PeakMemory
 
 ROW = torch.tensor([[0, 0, 1, 1, 1, 0, 0]])
 

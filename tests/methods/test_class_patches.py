@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.methods.patchcl import Labelled, PatchChooser, grid, patch_size
+from tracoco.methods.parts.class_patches import Labelled, PatchChooser, grid, patch_size
 
 
 def labelled(

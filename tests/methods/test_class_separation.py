@@ -5,7 +5,7 @@ import torch
 from samples import make_batch
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.ss_net import KEPT, PROJECTED, ClassSeparation
 
 

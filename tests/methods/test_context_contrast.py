@@ -4,7 +4,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch, Crops
+from tracoco.data.batch import Batch, Crops
 from tracoco.geometry import Box
 from tracoco.methods.cac import CAC
 from tracoco.methods.parts.context_contrast import EMPTY, Points, draw_places, take_places

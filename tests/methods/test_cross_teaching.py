@@ -13,7 +13,7 @@ from tracoco.networks.light_unet import LightUNet
 from tracoco.networks.transunet import TransUNet
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_method
+from tracoco.runs.build import run_method
 
 STEPS = 30
 TINY = "method.second_options={hidden_size: 12, mlp_dim: 12, num_heads: 2}"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tracoco.errors import UserError
-from tracoco.inference.fast_network import fast_network
+from tracoco.inference.folding import fast_network
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.layers import Up
 from tracoco.networks.network import build_network

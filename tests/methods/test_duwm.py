@@ -10,9 +10,8 @@ from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.methods.duwm import DUWM
 from tracoco.methods.method import RunFacts, build_method
-from tracoco.networks.layers import Up
+from tracoco.networks.layers import Decoder, Encoder, Up
 from tracoco.networks.network import Network
-from tracoco.networks.stages import Decoder, Encoder
 
 STEPS = 30
 UNSURE = math.exp(-1)

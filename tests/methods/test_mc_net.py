@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tracoco.config import MethodChoice
 from tracoco.errors import UserError
-from tracoco.inference.fast_network import ready_to_predict
+from tracoco.inference.folding import ready_to_predict
 from tracoco.methods.mc_net import MCNet, MCNetPlus
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.parts.decoders import MeanOfDecoders

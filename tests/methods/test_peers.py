@@ -6,7 +6,7 @@ from answering import Answering, everywhere
 from samples import make_batch
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.parts.co_training import Peers
 

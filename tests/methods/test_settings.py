@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from tracoco.config import Settings
 from tracoco.methods.catalogue import method_settings
+from tracoco.settings import Settings
 
 
 class Shared(Settings):

@@ -6,7 +6,7 @@ from answering import Answering, by_halves, everywhere
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods.parts import weak_to_strong
 from tracoco.methods.parts.cutmix import Mix

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from tracoco.networks.activation_memory import PeakMemory
+from tracoco.training.step_cost import PeakMemory
 
 
 def test_bytes_count_while_a_tensor_lives_and_the_peak_stays() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.networks.in_fp32 import follow_autocast, keep_in_fp32, stays_in_fp32
-from tracoco.networks.recomputed import Recomputed
+from tracoco.networks.layers import Recomputed
+from tracoco.training.bf16_layers import follow_autocast, keep_in_fp32, stays_in_fp32
 
 MAPS = torch.rand(2, 4, 8, 8, 8, generator=torch.Generator().manual_seed(0))
 

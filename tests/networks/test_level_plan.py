@@ -4,7 +4,7 @@ from math import prod
 
 import pytest
 
-from tracoco.networks.level_plan import plan_levels
+from tracoco.networks.from_monai import plan_levels
 
 
 def test_a_cube_is_halved_until_four_voxels_are_left() -> None:

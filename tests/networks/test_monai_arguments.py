@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.networks.monai_arguments import Needs, choose_arguments
+from tracoco.networks.from_monai import Needs, choose_arguments
 
 FLAT = Needs(channels=1, classes=4, filters=8, crop=(16, 32))
 SOLID = Needs(channels=2, classes=3, filters=8, crop=(16, 16, 32))

@@ -6,11 +6,10 @@ import torch
 from half_precision import needs_bf16
 from torch import Tensor, nn
 
+from tracoco.networks.layers import Stages, recomputed
 from tracoco.networks.network import build_network
-from tracoco.networks.recomputed import recomputed
-from tracoco.networks.stages import Stages
 from tracoco.networks.statistics import frozen_statistics
-from tracoco.training.arrangement import checkpoint_levels
+from tracoco.training.acceleration import checkpoint_levels
 
 
 def both(name: str, dimensions: int) -> tuple[nn.Module, nn.Module]:

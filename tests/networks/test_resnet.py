@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.networks.resnet import Bottleneck, StandardisedConvolution, root, stage
+from tracoco.networks.transunet import Bottleneck, StandardisedConvolution, root, stage
 
 
 def weights(module: nn.Module) -> int:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.networks.transformer import Attention, Layer, Transformer
+from tracoco.networks.transunet import Attention, Layer, Transformer
 
 
 def small(*, channels: int = 3, layers: int = 2, dropout: float = 0.0) -> Transformer:

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.networks.transformer import Transformer
-from tracoco.networks.transunet import TransUNet
+from tracoco.networks.transunet import Transformer, TransUNet
 
 
 def weights(module: nn.Module) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from samples import make_project
 
-from tracoco.paper.request import PaperRequest
 from tracoco.project.folder import Project
+from tracoco.studies.paper.request import PaperRequest
 
 SMALL = ("network.filters=4", "data.crop=[16, 16, 8]", "data.workers=0")
 

@@ -15,7 +15,7 @@ from pydicom.dataset import Dataset
 from scans.dicom_samples import make_slice, save
 from scans.itk_samples import write_nrrd
 
-from tracoco.paper.case_lists import PARTS, case_list
+from tracoco.studies.paper.case_lists import PARTS, case_list
 
 SHAPE = (20, 8, 4)
 BLOCK = (slice(9, 11), slice(3, 5), slice(1, 3))

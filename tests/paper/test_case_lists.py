@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.paper.case_lists import (
+from tracoco.project.cases import Case
+from tracoco.studies.paper.case_lists import (
     DATASETS,
     PARTS,
     case_list,
@@ -14,7 +15,6 @@ from tracoco.paper.case_lists import (
     ordered,
     recognise,
 )
-from tracoco.project.cases import Case
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from tracoco.data.crop import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box
-from tracoco.paper.drawings import (
-    ContextAnswer,
-    DivergenceSeries,
+from tracoco.studies.paper.figures.context import ContextAnswer, context_figure
+from tracoco.studies.paper.figures.drawing_style import OWN, PUBLISHED
+from tracoco.studies.paper.figures.qualitative import QualitativeColumn, draw_qualitative
+from tracoco.studies.paper.figures.result_drawings import (
     LabelPoint,
-    QualitativeColumn,
     ThresholdPoint,
     by_label_count,
-    confidence_histograms,
-    context_figure,
-    divergence,
-    qualitative,
     threshold_curves,
-    training_time,
 )
-from tracoco.paper.drawings.style import OWN, PUBLISHED
-from tracoco.report.rays import Viewpoint
+from tracoco.studies.paper.figures.training_drawings import (
+    DivergenceSeries,
+    confidence_histograms,
+    draw_divergence,
+    draw_training_time,
+)
+from tracoco.studies.paper.surface_view import Viewpoint
 
 FRONT = Viewpoint(0, 0)
 
@@ -106,7 +106,9 @@ def test_thresholds_are_joined_and_published_ones_are_grey_dots() -> None:
 
 
 def test_times_are_sorted_and_compared_with_supervised() -> None:
-    figure = training_time([("cac", 3.0, 0.1), ("supervised", 0.5, None), ("tracoco", 1.25, 0.1)])
+    figure = draw_training_time(
+        [("cac", 3.0, 0.1), ("supervised", 0.5, None), ("tracoco", 1.25, 0.1)]
+    )
     (axes,) = figure.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert names == ["supervised", "tracoco", "cac"]
@@ -117,14 +119,14 @@ def test_times_are_sorted_and_compared_with_supervised() -> None:
     ]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first on top
     assert axes.patches[1].get_facecolor() != axes.patches[2].get_facecolor()
-    without = training_time([("cac", 3.0, None)]).axes[0]
+    without = draw_training_time([("cac", 3.0, None)]).axes[0]
     assert [text.get_text() for text in without.texts] == ["3.00 s"]
     assert "supervised" not in without.get_xlabel()
     assert drawn(figure)
 
 
 def test_divergence_is_shown_in_percent_of_the_voxels() -> None:
-    figure = divergence({"tracoco": DivergenceSeries([0.5, 1], [0.9, 0.96], [7000, 5500])})
+    figure = draw_divergence({"tracoco": DivergenceSeries([0.5, 1], [0.9, 0.96], [7000, 5500])})
     alike, apart = figure.axes
     assert np.asarray(alike.lines[0].get_xydata()).tolist() == [[50, 90], [100, 96]]
     assert np.asarray(apart.lines[0].get_xydata()).tolist() == [[50, 7000], [100, 5500]]
@@ -146,7 +148,7 @@ def test_each_column_has_its_outline_and_dice() -> None:
         QualitativeColumn("shifted by half", cube(7, 4, 3)),
         QualitativeColumn("nothing", np.zeros_like(truth)),
     ]
-    figure = qualitative(columns, image, (1, 1, 2), FRONT)
+    figure = draw_qualitative(columns, image, (1, 1, 2), FRONT)
     above = figure.axes[:3]
     assert [axes.get_title().split("\n")[1] for axes in above[1:]] == ["Dice 50.0 %", "Dice 0.0 %"]
     assert [len(axes.collections) for axes in above] == [1, 2, 1]  # outlines
@@ -161,7 +163,7 @@ def test_each_column_has_its_outline_and_dice() -> None:
 def test_a_class_keeps_its_colour_where_another_is_missing() -> None:
     both = cube(1, 4, 3) + cube(11, 4, 3, value=2)
     columns = [QualitativeColumn("truth", both), QualitativeColumn("one", both * (both == 2))]
-    figure = qualitative(columns, np.ones(both.shape), (1, 1, 1), FRONT)
+    figure = draw_qualitative(columns, np.ones(both.shape), (1, 1, 1), FRONT)
     truth, one = (np.asarray(axes.images[0].get_array()) for axes in figure.axes[2:])
     alone = one[..., 3] == 1
     np.testing.assert_allclose(one[alone], truth[alone])
@@ -170,7 +172,7 @@ def test_a_class_keeps_its_colour_where_another_is_missing() -> None:
 def test_a_case_without_any_structure_is_refused() -> None:
     empty = QualitativeColumn("truth", np.zeros((4, 4, 4)))
     with pytest.raises(UserError, match="no column has a structure"):
-        qualitative([empty], np.zeros((4, 4, 4)), (1, 1, 1))
+        draw_qualitative([empty], np.zeros((4, 4, 4)), (1, 1, 1))
 
 
 def test_the_context_figure_counts_what_differs_in_the_overlap() -> None:

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from tracoco.cli import main
 from tracoco.errors import UserError
-from tracoco.paper.contents import FIGURES, answer
-from tracoco.paper.figure_listing import FACTS, QUANTITIES
-from tracoco.paper.figures.qualitative import OWN as QUALITATIVE
-from tracoco.paper.published import published_figure, published_figures
-from tracoco.paper.request import PaperRequest
+from tracoco.studies.paper.contents import FIGURES, answer
+from tracoco.studies.paper.figure import FACTS, QUANTITIES
+from tracoco.studies.paper.figures.qualitative import OWN as QUALITATIVE
+from tracoco.studies.paper.published import published_figure, published_figures
+from tracoco.studies.paper.request import PaperRequest
 
 WITHOUT_NUMBERS = {"context", "confidence", "qualitative"}
 

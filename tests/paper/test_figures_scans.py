@@ -14,18 +14,18 @@ from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Box
 from tracoco.inference.predictor import Predictor
-from tracoco.paper.contents import answer
-from tracoco.paper.figures import confidence as figures_confidence
-from tracoco.paper.figures.confidence import confidence, confidence_counts, sure_shares
-from tracoco.paper.figures.context import choose_pair, context, crop_labels
-from tracoco.paper.figures.qualitative import qualitative
-from tracoco.paper.figures.settings import FigureRun
-from tracoco.paper.request import PaperRequest
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
+from tracoco.runs.log import read_log
 from tracoco.scans.reader import read_label
-from tracoco.training.run_log import read_log
+from tracoco.studies.paper.contents import answer
+from tracoco.studies.paper.figures import confidence as figures_confidence
+from tracoco.studies.paper.figures.confidence import confidence, confidence_counts, sure_shares
+from tracoco.studies.paper.figures.context import choose_pair, context, crop_labels
+from tracoco.studies.paper.figures.qualitative import qualitative
+from tracoco.studies.paper.figures.settings import FigureRun
+from tracoco.studies.paper.request import PaperRequest
 
 Ask = Callable[..., PaperRequest]
 

@@ -10,13 +10,13 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
-from tracoco.paper.figures import time as figures_time
-from tracoco.paper.figures.divergence import Stage, divergence, over_runs, stages
-from tracoco.paper.figures.settings import FigureRun
-from tracoco.paper.figures.time import half_interquartile, step_seconds, training_time
-from tracoco.paper.request import PaperRequest
 from tracoco.project.folder import Project
-from tracoco.training.run_log import Record, read_log
+from tracoco.runs.log import Record, read_log
+from tracoco.studies.paper.figures import time as figures_time
+from tracoco.studies.paper.figures.divergence import Stage, divergence, over_runs, stages
+from tracoco.studies.paper.figures.settings import FigureRun
+from tracoco.studies.paper.figures.time import half_interquartile, step_seconds, training_time
+from tracoco.studies.paper.request import PaperRequest
 
 Ask = Callable[..., PaperRequest]
 

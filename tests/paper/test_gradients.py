@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tracoco.losses.consistency import ce_loss, mse_loss
 from tracoco.losses.crc import crc_loss
-from tracoco.paper.gradients import (
+from tracoco.studies.paper.gradients import (
     GradientRow,
     explain_gradient,
     explain_slips,

@@ -12,16 +12,16 @@ from rich.console import Console
 from samples import make_project
 from torch import nn
 
-from tracoco.benchmark.result import RunResult
 from tracoco.evaluation import complexity as counting
 from tracoco.evaluation.complexity import Complexity
-from tracoco.paper.contents import answer
-from tracoco.paper.fill import FilledRow
-from tracoco.paper.inference_cost import CONVENTION, DIFFERENCES, NOTABLE, with_costs
-from tracoco.paper.request import PaperRequest
-from tracoco.paper.rows import TABLES, table_rows
-from tracoco.paper.show import filled_json, filled_tables
-from tracoco.training.build import run_method
+from tracoco.runs.build import run_method
+from tracoco.studies.benchmark.results import RunResult
+from tracoco.studies.paper.complexity import CONVENTION, DIFFERENCES, NOTABLE, with_costs
+from tracoco.studies.paper.contents import answer
+from tracoco.studies.paper.fill import FilledRow
+from tracoco.studies.paper.request import PaperRequest
+from tracoco.studies.paper.results import filled_json, filled_tables
+from tracoco.studies.paper.rows import TABLES, table_rows
 
 COUNTED = ("la", "pancreas", "brats19", "acdc")
 """Tables that the paper has complexities in."""

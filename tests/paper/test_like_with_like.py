@@ -7,11 +7,11 @@ import pytest
 
 from tracoco.config import Config
 from tracoco.errors import UserError
-from tracoco.paper.figures import divergence as figures_divergence
-from tracoco.paper.figures.settings import FigureRun
-from tracoco.paper.request import PaperRequest
-from tracoco.paper.rows import table_rows
 from tracoco.project.folder import Project
+from tracoco.studies.paper.figures import divergence as figures_divergence
+from tracoco.studies.paper.figures.settings import FigureRun
+from tracoco.studies.paper.request import PaperRequest
+from tracoco.studies.paper.rows import table_rows
 
 COTRAINING = ("cps", "cac-co", "tracoco")
 SHARED = {

@@ -6,7 +6,7 @@ from dataclasses import astuple
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.paper.published import (
+from tracoco.studies.paper.published import (
     Published,
     published,
     published_figure,
@@ -249,7 +249,7 @@ def test_an_unknown_table_or_figure_names_the_nearest() -> None:
 
 def test_reading_the_tables_imports_no_torch() -> None:
     program = (
-        "import sys; from tracoco.paper.published import published; "
+        "import sys; from tracoco.studies.paper.published import published; "
         "published('la'); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

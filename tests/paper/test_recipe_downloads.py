@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.paper.case_lists import case_list
-from tracoco.paper.recipes.recipe import CROPPED
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.scans.reader import read_image
+from tracoco.studies.paper.case_lists import case_list
+from tracoco.studies.paper.recipe import CROPPED
 
 WITHDRAWN = (25, 70)
 STILL_THERE = [number for number in range(1, 83) if number not in WITHDRAWN]

@@ -9,9 +9,8 @@ import pytest
 from shared_data import shared_data
 
 from tracoco.errors import UserError
-from tracoco.paper.case_lists import PARTS, case_list
-from tracoco.paper.recipes import apply_recipe
-from tracoco.paper.recipes.recipe import CROPPED
+from tracoco.studies.paper.case_lists import PARTS, case_list
+from tracoco.studies.paper.recipe import CROPPED, apply_recipe
 
 NUMBERS = [number for number in range(1, 83) if number not in {25, 70}]
 

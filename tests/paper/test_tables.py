@@ -10,19 +10,19 @@ import pytest
 from rich.console import Console
 from samples import make_project
 
-from tracoco.benchmark.run_spec import RunSpec
-from tracoco.benchmark.runner import Runner
 from tracoco.cli import main
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
-from tracoco.paper.case_lists import case_list
-from tracoco.paper.contents import Shown, answer, contents_table
-from tracoco.paper.fill import fill
-from tracoco.paper.request import PaperRequest, is_the_papers, parse_projects
-from tracoco.paper.rows import MULTISCALE, SETTINGS, TABLES, PaperRow, table_rows
-from tracoco.paper.show import filled_json, filled_tables
 from tracoco.project.folder import Project
 from tracoco.project.splits import Splits
+from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.studies.benchmark.runner import Runner
+from tracoco.studies.paper.case_lists import case_list
+from tracoco.studies.paper.contents import Shown, answer, contents_table
+from tracoco.studies.paper.fill import fill
+from tracoco.studies.paper.request import PaperRequest, is_the_papers, parse_projects
+from tracoco.studies.paper.results import filled_json, filled_tables
+from tracoco.studies.paper.rows import MULTISCALE, SETTINGS, TABLES, PaperRow, table_rows
 
 SMALL = (
     "network.filters=4",
@@ -204,7 +204,7 @@ def test_contents_name_tables_and_figures_once() -> None:
 
 def test_rows_of_methods_that_are_not_here_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {name: row for name, row in METHODS.items() if name != "urpc"}
-    monkeypatch.setattr("tracoco.paper.rows.METHODS", kept)
+    monkeypatch.setattr("tracoco.studies.paper.rows.METHODS", kept)
     shown = answer("pancreas", PaperRequest({}), rows=("URPC", "UA-MT"))
     rows = {row["row"]: row for row in shown.values["rows"]}
     assert rows["URPC"]["notes"] == ["this version does not have the method"]

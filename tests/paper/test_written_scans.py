@@ -5,12 +5,11 @@ import pytest
 from samples import write_scan
 
 from tracoco.errors import UserError
-from tracoco.paper.recipes import Recipe, write_scans
-from tracoco.paper.recipes.label_crop import LabelCrop
-from tracoco.paper.recipes.recipe import CROPPED
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
 from tracoco.scans.reader import read_image, read_label
+from tracoco.studies.paper.data_sets import LabelCrop
+from tracoco.studies.paper.recipe import CROPPED, Recipe, write_scans
 
 SHAPE = (12, 10, 4)
 

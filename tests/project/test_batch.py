@@ -1,7 +1,7 @@
 import pytest
 
-from tracoco.project.batch import choose_batch, within_cases
 from tracoco.project.machine import Machine
+from tracoco.project.planner import choose_batch, within_cases
 
 CPU = Machine("cpu", 4)
 

@@ -10,14 +10,13 @@ from samples import SHAPE, write_ball, write_balls, write_scan
 
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
-from tracoco.project.check import case_check, needs
-from tracoco.project.check.check import Checked, check
+from tracoco.project.check import case_check
+from tracoco.project.check import check as needs
+from tracoco.project.check.check import Checked, check, disk_rows, gather
 from tracoco.project.check.data_set import set_rows
-from tracoco.project.check.material import gather
-from tracoco.project.check.needs import disk_rows
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.plan_file import write_plan
+from tracoco.project.plan import write_plan
 from tracoco.scans.reader import read_label
 from tracoco.scans.scan import LabelScan
 

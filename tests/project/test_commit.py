@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.commit import (
+from tracoco.project.create import init_project
+from tracoco.project.folder import Project
+from tracoco.project.layouts import find_cases
+from tracoco.project.transaction import (
     DECIDED,
     UNFINISHED,
     finish_replacing,
@@ -19,9 +22,6 @@ from tracoco.project.commit import (
     remove_abandoned,
     replaced_together,
 )
-from tracoco.project.create import init_project
-from tracoco.project.folder import Project
-from tracoco.project.layouts import find_cases
 from tracoco.project.update import apply_update, propose_update
 
 WRITTEN = 4

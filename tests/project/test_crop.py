@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.project.crop import choose_crop
+from tracoco.project.planner import choose_crop
 
 
 def in_time(crop: tuple[int, int, int]) -> bool:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
-from tracoco.project.draw import hide_labels, make_splits
-from tracoco.project.groups import divided_groups
-from tracoco.project.splits import Splits
+from tracoco.project.create import hide_labels, make_splits
+from tracoco.project.splits import Splits, divided_groups
 
 
 def cases(labelled: Sequence[str], unlabelled: Sequence[str] = ()) -> list[Case]:

@@ -9,11 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.project import duplicates
-from tracoco.project.cases import Case
-from tracoco.project.duplicates import check_duplicates, identical_images
-from tracoco.project.sources import image_hashes, source_hashes
-from tracoco.project.splits import Splits
+from tracoco.project import splits as duplicates
+from tracoco.project.cases import Case, image_hashes, source_hashes
+from tracoco.project.splits import Splits, check_duplicates, identical_images
 
 
 @pytest.fixture

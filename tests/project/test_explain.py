@@ -1,12 +1,11 @@
 from dataclasses import replace
 
 from tracoco.project.explain import Explanation, explain_plan, plans_by_memory
+from tracoco.project.explain_values import Reason
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.intensities import Foreground, Intensities
-from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan, stored_shapes
 from tracoco.project.plan import Plan
-from tracoco.project.reason import Reason
+from tracoco.project.planner import make_plan, stored_shapes
+from tracoco.project.survey import CaseFacts, Foreground, Intensities
 
 
 def ct(id_: str, shape: tuple[int, int, int], side: float, *, placed: bool = True) -> CaseFacts:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.fewer_labels import with_fewer_labels
-from tracoco.project.splits import Splits
+from tracoco.project.splits import Splits, with_fewer_labels
 
 SPLITS = Splits(("c", "a", "b"), ("u2", "u1"), ("v",), ("t",))
 FILE = Path("heart/splits.json")

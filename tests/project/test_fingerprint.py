@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project import look as look_module
+from tracoco.project import survey as look_module
 from tracoco.project.fingerprint import (
     Fingerprint,
     LabelFacts,
@@ -16,10 +16,9 @@ from tracoco.project.fingerprint import (
     take_fingerprint,
     write_fingerprint,
 )
-from tracoco.project.intensities import Foreground, Intensities
 from tracoco.project.layouts import find_cases
-from tracoco.project.look import CaseFacts
 from tracoco.project.splits import Splits
+from tracoco.project.survey import CaseFacts, Foreground, Intensities
 from tracoco.scans import reader
 
 SPLITS = Splits(labelled=("a", "b"), unlabelled=("u", "v"), validation=(), test=("c",))

@@ -7,12 +7,10 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import create
-from tracoco.project.create import create_project, init_project
-from tracoco.project.folder import Project
+from tracoco.project.create import SplitChoice, create_project, init_project, propose
+from tracoco.project.folder import Origin, Project
 from tracoco.project.layouts import find_cases
-from tracoco.project.origin import Origin
 from tracoco.project.prepare import prepare
-from tracoco.project.proposal import SplitChoice, propose
 
 
 def test_a_project_holds_all_that_was_found(data: Path, tmp_path: Path) -> None:

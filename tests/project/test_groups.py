@@ -6,7 +6,7 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
-from tracoco.project.groups import divided_groups, with_groups
+from tracoco.project.splits import divided_groups, with_groups
 
 
 def named(*ids: str) -> list[Case]:

@@ -6,16 +6,24 @@ from samples import make_batch, make_method
 from torch import Tensor
 
 from tracoco.config import FILTERS, NetworkConfig, Precision
-from tracoco.experiment.step_memory import step_bytes
 from tracoco.networks import NETWORKS
 from tracoco.networks.network import build_network
 from tracoco.presets import load_config
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.look import CaseFacts
-from tracoco.project.machine import TYPICAL_GPUS, Device, Machine
-from tracoco.project.make_plan import make_plan
-from tracoco.project.memory_budget import KEPT_MAPS, Step, passes, plan_gb, training_gb
+from tracoco.project.machine import (
+    KEPT_MAPS,
+    TYPICAL_GPUS,
+    Device,
+    Machine,
+    Step,
+    passes,
+    plan_gb,
+    training_gb,
+)
 from tracoco.project.plan import Plan
+from tracoco.project.planner import make_plan
+from tracoco.project.survey import CaseFacts
+from tracoco.training.step_cost import step_bytes
 
 
 def kept_bytes(network: torch.nn.Module, crops: Tensor) -> int:

@@ -10,14 +10,13 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.project.commit import UNFINISHED
 from tracoco.project.create import init_project
-from tracoco.project.one_writer import LOCK, only_writer
+from tracoco.project.transaction import LOCK, UNFINISHED, only_writer
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from tracoco.project.one_writer import only_writer
+from tracoco.project.transaction import only_writer
 with only_writer(Path(sys.argv[1])):
     print("mine", flush=True)
     time.sleep(60)

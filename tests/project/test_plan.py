@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.project.digest import digest
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.intensities import Foreground, Intensities
-from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan
-from tracoco.project.plan import Plan
-from tracoco.project.plan_file import read_plan, write_plan
+from tracoco.project.plan import Plan, read_plan, write_plan
+from tracoco.project.planner import make_plan
+from tracoco.project.survey import CaseFacts, Foreground, Intensities
 
 FINGERPRINT = Fingerprint(
     cases=(

@@ -7,13 +7,11 @@ import pytest
 
 from tracoco.project.derive import choose_statistics, suitable_voxels
 from tracoco.project.explain import explain_plan
+from tracoco.project.explain_values import Reason
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
-from tracoco.project.intensities import Foreground, Intensities
-from tracoco.project.look import CaseFacts
-from tracoco.project.make_plan import make_plan
-from tracoco.project.plan import Plan
-from tracoco.project.plan_file import read_plan, write_plan
-from tracoco.project.reason import Reason
+from tracoco.project.plan import Plan, read_plan, write_plan
+from tracoco.project.planner import make_plan
+from tracoco.project.survey import CaseFacts, Foreground, Intensities
 
 Percentiles = tuple[float, float, float, float, float]
 

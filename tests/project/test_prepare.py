@@ -14,8 +14,8 @@ from worker_tasks import die_of_b
 
 from tracoco import files
 from tracoco.errors import UserError
+from tracoco.project import cases as sources
 from tracoco.project import prepare as prepare_module
-from tracoco.project import sources
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare

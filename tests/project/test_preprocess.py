@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from tracoco.errors import UserError
 from tracoco.geometry import Box
-from tracoco.project.normalise import normalise
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
     class_indices,
     kept_box,
     label_to_network_grid,
+    normalise,
     raw_values,
     to_network_grid,
 )

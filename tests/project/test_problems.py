@@ -1,7 +1,6 @@
 import pytest
 
-from tracoco.errors import UserError
-from tracoco.project.problems import collected
+from tracoco.errors import UserError, collected
 
 
 def test_users_errors_are_noted_and_the_work_goes_on() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.cases import Case
-from tracoco.project.sources import source_bytes, source_hashes, source_stamps
+from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps
 
 Save = Callable[..., Path]
 

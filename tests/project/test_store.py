@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project.case_files import array_file
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.normalise import normalise
 from tracoco.project.prepare import prepare
-from tracoco.project.store import Store, StoredCase
+from tracoco.project.preprocess import normalise
+from tracoco.project.store import Store, StoredCase, array_file
 from tracoco.scans.reader import read_image, read_label
 
 Save = Callable[..., Path]

@@ -9,11 +9,10 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import create
-from tracoco.project.create import create_project, init_project
+from tracoco.project.create import SplitChoice, create_project, init_project, propose
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.prepare import prepare
-from tracoco.project.proposal import SplitChoice, propose
 from tracoco.project.splits import Splits, write_splits
 from tracoco.project.update import Update, apply_update, propose_update
 

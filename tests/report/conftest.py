@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.config import parse_config
-from tracoco.evaluation.folders import evaluate_predictions
+from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import write_json
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs.folder import RunFolder
 
 SHAPE = (8, 8, 6)
 STEPS = 30

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracoco.report.curves import loss_charts, rate_chart, validation_chart
+from tracoco.report.charts import loss_charts, rate_chart, validation_chart
 
 if TYPE_CHECKING:
     from report.conftest import Bench

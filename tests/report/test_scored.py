@@ -7,7 +7,7 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.evaluation.scores import CaseScore
-from tracoco.report.scored import find_scores, read_scores, worst_first, worst_median_best
+from tracoco.report.run_record import find_scores, read_scores, worst_first, worst_median_best
 
 if TYPE_CHECKING:
     from report.conftest import Bench

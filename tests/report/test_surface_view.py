@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tracoco.report.rays import Viewpoint
-from tracoco.report.surface_view import render_surface
+from tracoco.studies.paper.surface_view import Viewpoint, render_surface
 
 RED, BLUE = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)
 COLOURS = {1: RED, 2: BLUE}

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from tracoco.evaluation.folders import evaluate
+from tracoco.evaluation.evaluate import evaluate
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json
-from tracoco.report.compare import ComparisonRow
-from tracoco.report.tables import comparison_table, score_table
+from tracoco.report.compare import ComparisonRow, comparison_table, score_table
 
 if TYPE_CHECKING:
     from report.conftest import Bench

@@ -7,8 +7,8 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.evaluation.scores import Protocol
-from tracoco.report.scored import read_scores
-from tracoco.report.volumes import read_case
+from tracoco.report.pictures import read_case
+from tracoco.report.run_record import read_scores
 
 if TYPE_CHECKING:
     from report.conftest import Bench

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tracoco.report.wording import count, duration, listed, number, short, signed, spread
+from tracoco.text import count, duration, listed, number, short, signed, spread
 
 
 def test_what_is_undefined_is_a_dash() -> None:

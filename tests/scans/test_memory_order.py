@@ -5,8 +5,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from tracoco.scans import memory_order
-from tracoco.scans.memory_order import c_order
+from tracoco.scans import scan as memory_order
+from tracoco.scans.scan import c_order
 
 
 @pytest.mark.parametrize("axes", list(permutations(range(3))))

@@ -11,7 +11,7 @@ from scans.itk_samples import TURNED, VOLUME, write_meta, write_nrrd
 
 from tracoco.errors import UserError
 from tracoco.scans import dicom, reader
-from tracoco.scans.formats import FORMATS
+from tracoco.scans.reader import FORMATS
 from tracoco.scans.scan import canonical_geometry
 
 Save = Callable[..., Path]

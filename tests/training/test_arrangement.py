@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 from tracoco.config import TrainingConfig
 from tracoco.methods import METHODS
-from tracoco.networks.stages import Stages
-from tracoco.training import precision
-from tracoco.training.arrangement import Arrangement, arrange
+from tracoco.networks.layers import Stages
+from tracoco.training import acceleration as precision
+from tracoco.training.acceleration import Arrangement, arrange
 
 CPU = torch.device("cpu")
 CROPS = (1, 1, 16, 16, 16)

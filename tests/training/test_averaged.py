@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.training.averaged import AveragedWeights
+from tracoco.training.optimizer import AveragedWeights
 
 
 class Bank(nn.Module):

@@ -9,8 +9,8 @@ from tracoco.networks.network import build_network
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
-from tracoco.training import build
-from tracoco.training.build import planned, resolved, run_crop, run_method, run_strides
+from tracoco.runs import build
+from tracoco.runs.build import planned, resolved, run_crop, run_method, run_strides
 
 
 def flat(plan: Plan) -> Plan:

@@ -1,6 +1,6 @@
 """A structure of which the pseudo-labels have less and less."""
 
-from tracoco.training.fading import FadingMonitor
+from tracoco.training.logger import FadingMonitor
 
 NAMES = ["background", "a", "b"]
 

@@ -20,17 +20,16 @@ from scripts.gpu_check import paper_presets
 from torch import Tensor
 
 from tracoco.config import Config, InferenceConfig, OptimizerConfig, TrainingConfig
-from tracoco.data.batches import Batch
-from tracoco.experiment.noise_batch import noise_batch
+from tracoco.data.batch import Batch
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
 from tracoco.methods.method import Method, evaluating
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
-from tracoco.training.build import resolved, run_crop, run_method
-from tracoco.training.run_log import Record
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.runs.build import resolved, run_crop, run_method
+from tracoco.runs.log import Record
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.step_cost import noise_batch
 from tracoco.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(

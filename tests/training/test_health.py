@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracoco.training.health import CollapseMonitor
+from tracoco.training.logger import CollapseMonitor
 
 EXPECTED = {"background": 0.94, "organ": 0.06}
 SOUND, LOW = {"share/0": 0.9, "share/1": 0.1}, {"share/0": 0.995, "share/1": 0.005}

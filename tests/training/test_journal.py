@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from tracoco.training.journal import Journal
-from tracoco.training.run_log import Record, read_log
+from tracoco.runs.log import Record, read_log
+from tracoco.training.logger import Journal
 
 SHARES = {"background": 0.9, "organ": 0.1}
 

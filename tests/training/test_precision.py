@@ -7,15 +7,15 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.config import TrainingConfig
-from tracoco.experiment import train
 from tracoco.methods.method import Method
-from tracoco.networks.in_fp32 import stays_in_fp32
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.training import layer_trials, precision
-from tracoco.training.arrangement import Arrangement, arrange
-from tracoco.training.layer_trials import is_right, trained_convolutions, try_layers
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs.folder import RunFolder
+from tracoco.training import acceleration as precision
+from tracoco.training import bf16_layers as layer_trials
+from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.bf16_layers import is_right, stays_in_fp32, trained_convolutions, try_layers
+from tracoco.training.train import train
 
 CPU = torch.device("cpu")
 BATCH = (4, 1, 16, 16, 16)

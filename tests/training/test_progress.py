@@ -3,8 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tracoco.training.progress import SilentDisplay, describe, shown_progress
-from tracoco.training.run_log import Record
+from tracoco.runs.log import Record
+from tracoco.training.logger import SilentDisplay, describe, shown_progress
 
 
 def record(step: int, **extra: object) -> Record:

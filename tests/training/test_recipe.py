@@ -9,15 +9,14 @@ import torch
 from samples import make_batch, make_method
 
 from tracoco.config import Config, parse_config
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_row
 from tracoco.methods.method import Method
-from tracoco.training import unlabelled_weight
-from tracoco.training.checkpoint import load_checkpoint, method_state
-from tracoco.training.journal import Journal
-from tracoco.training.run_log import read_log
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.runs.checkpoint import load_checkpoint, method_state
+from tracoco.runs.log import read_log
+from tracoco.training import pseudo_label_monitor as unlabelled_weight
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.logger import Journal
 from tracoco.training.trainer import FitResult, Trainer, Validate
 
 ALONE = Team(0, 1, torch.device("cpu"))

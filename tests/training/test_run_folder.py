@@ -6,8 +6,8 @@ from tracoco import files
 from tracoco.config import Config, parse_config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
-from tracoco.training import run_folder
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs import folder as run_folder
+from tracoco.runs.folder import RunFolder
 
 
 def create(folder: RunFolder, project: Project) -> None:

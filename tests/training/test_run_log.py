@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.training.run_log import RunLog, read_log, rewind_log
+from tracoco.runs.log import RunLog, read_log, rewind_log
 
 
 def record(step: int) -> dict[str, object]:

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from tracoco.training.signals import stop_on_signals
+from tracoco.training.distributed import stop_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

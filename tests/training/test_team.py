@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.training.team import Team, choose_device, joined_team, let_train_fast
+from tracoco.runs.build import choose_device
+from tracoco.training.distributed import Team, joined_team, let_train_fast
 
 
 def test_alone_a_process_leads_and_shares_nothing() -> None:

@@ -10,19 +10,17 @@ from samples import make_batch, make_method
 from torch import nn
 
 from tracoco.config import Config, parse_config
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method
 from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
-from tracoco.training.arrangement import Arrangement
-from tracoco.training.checkpoint import load_checkpoint
-from tracoco.training.journal import Journal
-from tracoco.training.overflow import MOST_SKIPPED
-from tracoco.training.progress import SilentDisplay
-from tracoco.training.run_log import read_log
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.runs.checkpoint import load_checkpoint
+from tracoco.runs.log import read_log
+from tracoco.training.acceleration import Arrangement
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.logger import Journal, SilentDisplay
+from tracoco.training.optimizer import MOST_SKIPPED
 from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
 
 ALONE = Team(0, 1, torch.device("cpu"))

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from tracoco.project.folder import Project
-from tracoco.training.run_folder import RunFolder
-from tracoco.training.run_log import read_log
+from tracoco.runs.folder import RunFolder
+from tracoco.runs.log import read_log
 
 PROGRAM = Path(__file__).with_name("two_ranks.py")
 

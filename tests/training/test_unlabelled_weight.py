@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tracoco.training.unlabelled_weight import (
+from tracoco.training.pseudo_label_monitor import (
     CHECK_EVERY,
     DOUBTED,
     FALL,

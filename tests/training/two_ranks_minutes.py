@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tracoco.experiment import step_time, train
-from tracoco.experiment.experiment import Experiment
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
+from tracoco.training import step_time
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.experiment import Experiment
+from tracoco.training.train import train
 
 SETTINGS = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 8]", "training.minutes=0.6"]
 MEASURED = step_time._own_times

@@ -7,8 +7,9 @@ import sys
 from typing import NoReturn
 
 # In the order in which the help lists the commands.
-from tracoco.cli import start, inspect, check, runs, results, benchmark, paper  # isort: skip
-from tracoco.cli import import_, methods, lists  # isort: skip
+from tracoco.cli import demo, init, plan, check, prepare, train, predict, evaluate  # isort: skip
+from tracoco.cli import context, report, compare, benchmark, paper  # isort: skip
+from tracoco.cli import import_, methods, presets  # isort: skip
 from tracoco.cli.app import app
 from tracoco.errors import Stopped, UserError
 
@@ -16,15 +17,21 @@ __all__ = [
     "app",
     "benchmark",
     "check",
+    "compare",
+    "context",
+    "demo",
+    "evaluate",
     "import_",
-    "inspect",
-    "lists",
+    "init",
     "main",
     "methods",
     "paper",
-    "results",
-    "runs",
-    "start",
+    "plan",
+    "predict",
+    "prepare",
+    "presets",
+    "report",
+    "train",
 ]
 
 

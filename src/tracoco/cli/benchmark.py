@@ -33,7 +33,7 @@ def benchmark(
 
     Example: tracoco benchmark grid.yaml --project hippocampus=hippocampus --jobs 2
     """
-    from tracoco.benchmark.command import BenchmarkRequest
+    from tracoco.studies.benchmark.command import BenchmarkRequest
 
     kept = results or grid.with_suffix("")
     request = BenchmarkRequest(grid, tuple(projects), kept, jobs, device)

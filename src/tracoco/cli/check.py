@@ -13,10 +13,10 @@ from rich.text import Text
 
 from tracoco.cli.app import AsJson, app
 from tracoco.console import counted, print_json, print_table, progress_console, say
-from tracoco.report.wording import count
+from tracoco.text import count
 
 if TYPE_CHECKING:
-    from tracoco.project.check.row import Row
+    from tracoco.project.check.problem import Row
     from tracoco.project.plan import Plan
 
 SHOWN = 4
@@ -38,8 +38,8 @@ def check(
     Example: tracoco check heart
     """
     from tracoco.project.check.check import check as check_material
-    from tracoco.project.check.material import gather
-    from tracoco.project.check.row import noted
+    from tracoco.project.check.check import gather
+    from tracoco.project.check.problem import noted
 
     material = gather(path)
     with counted("checking", len(material.cases), progress_console()) as on_case:
@@ -72,9 +72,8 @@ def check(
 def _training_needs(plan: "Plan") -> dict[str, Any]:
     """Of a training with the default settings: time by a step on small crops, memory counted."""
     from tracoco.config import Config
-    from tracoco.experiment.step_cost import step_seconds
-    from tracoco.experiment.step_memory import step_memory
-    from tracoco.training.build import resolved
+    from tracoco.runs.build import resolved
+    from tracoco.training.step_cost import step_memory, step_seconds
 
     config = resolved(Config(), plan)
     say("counting what a training step takes, about ten seconds")
@@ -104,7 +103,7 @@ def _table(rows: Sequence["Row"]) -> Table:
 
 
 def _need_lines(needs: dict[str, Any]) -> list[str]:
-    from tracoco.project.check.needs import gigabytes
+    from tracoco.project.check.check import gigabytes
 
     disk, free = gigabytes(needs["disk_bytes"]), gigabytes(needs["free_bytes"])
     lines = [f"disk: the store takes {disk}, {free} are free"]

@@ -9,7 +9,7 @@ import typer
 from tracoco.cli.app import Overrides, app
 
 if TYPE_CHECKING:
-    from tracoco.paper.import_checkpoint import ImportedRun
+    from tracoco.studies.paper.import_checkpoint import ImportedRun
 
 
 @app.command("import")
@@ -30,7 +30,7 @@ def import_(
 
     Example: tracoco import la_8.pth --preset la-8-as-released --out released
     """
-    from tracoco.paper.import_checkpoint import import_checkpoint
+    from tracoco.studies.paper.import_checkpoint import import_checkpoint
 
     done = import_checkpoint(model, preset, out, overrides=overrides or (), intensities=intensities)
     for line in _lines(done):

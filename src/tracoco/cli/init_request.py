@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from tracoco.errors import UserError, raise_all
+from tracoco.project.create import SplitChoice
 from tracoco.project.machine import Device
-from tracoco.project.proposal import SplitChoice
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,15 @@ from tracoco.cli.init_request import InitRequest
 from tracoco.cli.pairing import pairing_json, print_notes, print_pairing
 from tracoco.console import counted, print_json, progress_console
 from tracoco.errors import UserError
-from tracoco.paper.case_lists import listed_splits
-from tracoco.project.create import check_free, create_project
+from tracoco.project.create import Proposal, check_free, create_project, propose
 from tracoco.project.folder import Project
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
-from tracoco.project.one_writer import only_writer
-from tracoco.project.proposal import Proposal, propose
+from tracoco.project.transaction import only_writer
 from tracoco.project.update import Update, apply_update, propose_update
+from tracoco.studies.paper.case_lists import listed_splits
 
 if TYPE_CHECKING:
-    from tracoco.paper.recipes import Recipe
+    from tracoco.studies.paper.recipe import Recipe
 
 WRITTEN_SCANS = "scans"
 """Folder of a project with the scans that a recipe had to change."""
@@ -96,7 +95,7 @@ def _apply(project: Project, update: Update, request: InitRequest) -> None:
 
 def _found(request: InitRequest) -> Found:
     if request.recipe:
-        from tracoco.paper.recipes import apply_recipe
+        from tracoco.studies.paper.recipe import apply_recipe
 
         recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
         return _as_found(request.recipe, recipe)
@@ -114,7 +113,7 @@ def _written(request: InitRequest) -> Iterator[Found]:
     if not request.recipe:
         yield _found(request)
         return
-    from tracoco.paper.recipes import apply_recipe, write_scans
+    from tracoco.studies.paper.recipe import apply_recipe, write_scans
 
     recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
     root, folder = request.project, request.project / WRITTEN_SCANS

@@ -9,7 +9,7 @@ from tracoco.console import print_table
 
 if TYPE_CHECKING:
     from tracoco.project.cases import Case
-    from tracoco.project.proposal import Proposal
+    from tracoco.project.create import Proposal
     from tracoco.project.update import Update
 
 

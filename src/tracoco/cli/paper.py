@@ -39,8 +39,8 @@ def paper(
 
     Example: tracoco paper component-ablation --project la=heart --seeds 3
     """
-    from tracoco.paper.contents import answer, contents_table
-    from tracoco.paper.request import PaperRequest, parse_projects
+    from tracoco.studies.paper.contents import answer, contents_table
+    from tracoco.studies.paper.request import PaperRequest, parse_projects
 
     if name is None:
         contents = contents_table()

@@ -13,13 +13,13 @@ from tracoco.data.augment import (
     Limits,
     Orientation,
     Plane,
+    change_intensities,
     draw_brightness,
     draw_orientation,
     draw_strong,
 )
 from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
-from tracoco.data.intensity import change_intensities
-from tracoco.data.places import draw_first, draw_second, start_ranges
+from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.data.warp import draw_warp, fine_axes, sample
 from tracoco.geometry import Box, Index, whole
 from tracoco.project.store import StoredCase

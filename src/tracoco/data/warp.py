@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tracoco.config import AugmentationConfig
+from tracoco.augmentation_config import AugmentationConfig
 from tracoco.geometry import Box, Index, whole
 
 THICK = 3.0

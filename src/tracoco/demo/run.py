@@ -5,20 +5,64 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import nibabel as nib
+import numpy as np
 from rich.console import Console
 
 from tracoco.console import counted
-from tracoco.demo.write import VALIDATION, DemoData, write_phantoms
+from tracoco.demo.phantom import SPACING_MM, make_phantom
 from tracoco.errors import UserError
-from tracoco.evaluation.folders import evaluate_predictions
-from tracoco.experiment import train
-from tracoco.inference.predictions import predict_scans
+from tracoco.evaluation.evaluate import evaluate_predictions
+from tracoco.files import atomic_path
+from tracoco.inference.predict import predict_scans
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.report.compare import ComparisonRow, compare_runs
 from tracoco.report.page import write_report
+from tracoco.training.train import train
+
+LABELLED, UNLABELLED, VALIDATION, TEST = 2, 22, 2, 12
+
+
+@dataclass(frozen=True, slots=True)
+class DemoData:
+    """Folders of a demo's scans."""
+
+    data: Path
+    """images/ of all training scans, labels/ of the few."""
+    all_labels: Path
+    """Labels of all training scans, which only the upper bound is given."""
+    test_images: Path
+    test_labels: Path
+
+
+def write_phantoms(root: Path, seed: int, console: Console | None = None) -> DemoData:
+    """Write the scans of one seed; which of them have a label is drawn with it too."""
+    folders = DemoData(
+        root / "scans", root / "hidden_labels", root / "test" / "images", root / "test" / "labels"
+    )
+    training = LABELLED + VALIDATION + UNLABELLED
+    shown = np.random.default_rng([seed, training]).permutation(training)[: LABELLED + VALIDATION]
+    with counted("drawing phantoms", training + TEST, console) as on_phantom:
+        for index in range(training + TEST):
+            phantom = make_phantom(seed, index)
+            name = f"phantom_{index:03d}.nii.gz"
+            test = index >= training
+            images = folders.test_images if test else folders.data / "images"
+            _write(images / name, phantom.image)
+            _write((folders.test_labels if test else folders.all_labels) / name, phantom.label)
+            if index in shown:
+                _write(folders.data / "labels" / name, phantom.label)
+            on_phantom(name)
+    return folders
+
+
+def _write(path: Path, array: np.ndarray) -> None:
+    with atomic_path(path) as temporary:
+        image = nib.Nifti1Image(array, np.diag([*SPACING_MM, 1.0]))
+        nib.save(image, temporary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tracoco.config import Config
 from tracoco.methods.method import evaluating
 from tracoco.networks.dry_run import without_values
 from tracoco.project.plan import Plan
-from tracoco.training.build import run_crop, run_method
+from tracoco.runs.build import run_crop, run_method
 
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm)
 ROUNDS = 3

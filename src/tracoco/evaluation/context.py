@@ -4,14 +4,85 @@ Two crops of one scan, a little apart, show the same voxels in their overlap and
 surroundings. Whoever has learnt the organ and not its surroundings gives the same answer there.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
-from tracoco.data.places import has_room
-from tracoco.evaluation.context_pairs import Volume, answers, compare, draw_pair
-from tracoco.geometry import Index
+import numpy as np
+import torch
+from numpy.random import Generator, Philox, SeedSequence
+from numpy.typing import NDArray
+from rich.console import Console
+from torch import Tensor
+
+from tracoco.console import counted
+from tracoco.data.crop import inside_volume, read_box
+from tracoco.data.crop_positions import draw_second, has_room, start_ranges
+from tracoco.errors import raise_all
+from tracoco.evaluation.metrics import dice
+from tracoco.files import write_json
+from tracoco.geometry import Box, Index, overlap
+from tracoco.inference.inputs import PredictedCase, planned_predictions
+from tracoco.inference.predict import unlike_scans
+from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import Predict
+from tracoco.methods.method import evaluating
+from tracoco.project.preprocess import to_network_grid
+from tracoco.runs.checkpoint import Weights
+from tracoco.scans.reader import read_images
+
+Volume = NDArray[np.float32]
+Answer = NDArray[np.float64]
+
+LEAST = 1e-7
+"""Probabilities below this count as this: one hard answer that changes is not infinitely far."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """Two answers about the same voxels. Shares are fractions."""
+
+    disagreement: float | None
+    """1 - Dice, mean over the foreground classes of either answer; undefined if there are none."""
+    divergence: float
+    """KL(first || second), mean over the voxels, Eq. (4); in nats."""
+    differing: float
+    """Share of the voxels that get another label."""
+
+
+def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tuple[Box, Box]:
+    """The boxes of one pair: the first anywhere, the second as training draws it by default."""
+    random = Generator(Philox(SeedSequence([seed, index, *scan.encode()])))
+    ranges = start_ranges(shape, crop)
+    first = Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), crop)
+    return first, draw_second(first, ranges, random)
+
+
+def answers(predict: Predict, volume: Volume, first: Box, second: Box) -> tuple[Answer, Answer]:
+    """The probabilities [K, N] that two crops give the N voxels of the scan in both of them."""
+    crops = torch.from_numpy(np.stack([read_box(volume, box) for box in (first, second)]))
+    flat = first.size[0] == 1
+    with torch.no_grad():
+        found = predict(crops.squeeze(2) if flat else crops).double().cpu()
+    here, there = overlap(first.start, second.start, first.size)
+    inside = inside_volume(first, volume.shape[1:])[here.slices]  # padding is no part of a scan
+    pair = (found.unsqueeze(2) if flat else found).numpy()
+    return pair[0][:, *here.slices][:, inside], pair[1][:, *there.slices][:, inside]
+
+
+def compare(first: Answer, second: Answer) -> PairScore:
+    """Compare the probabilities [K, N] of the same voxels."""
+    labels, other = first.argmax(axis=0), second.argmax(axis=0)
+    overlaps = [dice(labels == k, other == k) for k in range(1, len(first))]
+    present = [value for value in overlaps if value is not None]
+    ratio = np.log(first.clip(min=LEAST)) - np.log(second.clip(min=LEAST))
+    return PairScore(
+        disagreement=1 - fmean(present) if present else None,
+        divergence=float((first * ratio).sum(axis=0).mean()),
+        differing=float((labels != other).mean()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +174,78 @@ def _mean_and_spread(scores: Sequence[ContextScore], figure: str) -> dict[str, f
         figure: fmean(values) if values else None,
         f"{figure}_sd": stdev(values) if len(values) > 1 else None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChoice:
+    """How pairs of crops are drawn: so many of each scan, all of them from a seed."""
+
+    shifts: int = 20
+    seed: int = 0
+
+
+def measure_context(  # noqa: PLR0913 - each is a choice of the user's, with a default
+    run: Path,
+    source: Path,
+    choice: ContextChoice | None = None,
+    *,
+    checkpoint: str = "last",
+    weights: Weights = "averaged",
+    device: str = "auto",
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Measure a run and write RUN/context.json, which its report shows; the same values come back.
+
+    Args:
+        run: the run's folder.
+        source: a scan, a folder of scans, or a project, which stands for its test cases.
+        choice: how many pairs, and the seed that draws them.
+        checkpoint: `last` or `best`.
+        weights: `averaged` where the run has averaged weights, or `raw`.
+        device: `auto`, `cpu`, `cuda:N` or `mps`.
+        console: where progress is shown; nowhere if not given.
+    """
+    choice = choice or ContextChoice()
+    predictor = Predictor.load(run, checkpoint=checkpoint, device=device, weights=weights)
+    # Only for names and scans: nothing is predicted there.
+    cases = planned_predictions(source, run, predictor.plan.channels)
+    raise_all(unlike_scans(cases, predictor))
+    with (
+        counted("comparing crops", len(cases) * choice.shifts, console) as on_pair,
+        evaluating(predictor.method),
+    ):
+        scores = [_score(predictor, case, choice, on_pair) for case in cases]
+    result = {
+        "source": str(source.absolute()),
+        "checkpoint": checkpoint,
+        "averaged": predictor.averaged,
+        "watermark": predictor.watermark,
+        "crop": list(predictor.window),
+        **asdict(choice),
+        "summary": asdict(summarise_context(scores)),
+        "rows": [asdict(score) for score in scores],
+    }
+    write_json(run / "context.json", result)
+    return result
+
+
+def _score(
+    predictor: Predictor,
+    case: PredictedCase,
+    choice: ContextChoice,
+    on_pair: Callable[[str], None],
+) -> ContextScore:
+    def predict(crops: Tensor) -> Tensor:
+        answer = predictor.method.predict(crops.to(predictor.device))
+        on_pair(case.case)  # a pair goes through at once
+        return answer
+
+    volume = _prepared(case.images, predictor)
+    return score_volume(
+        predict, case.case, volume, predictor.window, shifts=choice.shifts, seed=choice.seed
+    )
+
+
+def _prepared(images: Sequence[Path], predictor: Predictor) -> NDArray[np.float32]:
+    scan = read_images(images)
+    return to_network_grid(scan.array, scan.spacing_mm, predictor.plan)

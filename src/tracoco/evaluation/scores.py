@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError, did_you_mean
 from tracoco.evaluation import metrics
-from tracoco.evaluation.surface import Mask, surface_distances
+from tracoco.evaluation.metrics import Mask, surface_distances
 
 Units = Literal["mm", "voxel"]
 Empty = Literal["missed", "zero"]
@@ -155,3 +156,87 @@ def _as_image(
     thin = truth.shape.index(1)
     kept = [size for axis, size in enumerate(spacing) if axis != thin]
     return prediction.squeeze(thin), truth.squeeze(thin), kept
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One row of a table. Overlaps and the volume error in percent; None where nothing is defined.
+
+    Each mean is over the cases in which the value is defined, and there over the classes in which
+    it is. Distances say nothing about missed and spurious structures: read those counts with them.
+    """
+
+    cases: int
+    dice: float | None
+    dice_sd: float | None
+    """Spread of the cases' Dice (n - 1); undefined for a single case."""
+    jaccard: float | None
+    asd: float | None
+    assd: float | None
+    hd95: float | None
+    nsd: float | None
+    volume_error: float | None
+    """Without sign: a fifth too large in one case and too small in the next is 20, not 0."""
+    missed: int
+    spurious: int
+    absent: int
+    """Structures, one for each case and class."""
+
+
+def summarise(scores: Sequence[CaseScore]) -> Summary:
+    """The row of these scores, e.g. of all classes or of one."""
+    dices = _case_means(scores, "dice")
+    return Summary(
+        cases=len({score.case for score in scores}),
+        dice=_mean(dices, 100),
+        dice_sd=100 * stdev(dices) if len(dices) > 1 else None,
+        jaccard=_mean(_case_means(scores, "jaccard"), 100),
+        asd=_mean(_case_means(scores, "asd")),
+        assd=_mean(_case_means(scores, "assd")),
+        hd95=_mean(_case_means(scores, "hd95")),
+        nsd=_mean(_case_means(scores, "nsd"), 100),
+        volume_error=_mean(_case_means(scores, "volume_error"), 100),
+        missed=sum(score.missed for score in scores),
+        spurious=sum(score.spurious for score in scores),
+        absent=sum(score.absent for score in scores),
+    )
+
+
+def _case_means(scores: Sequence[CaseScore], metric: str) -> list[float]:
+    """Mean magnitude over the classes of each case; only the volume error has a sign to lose."""
+    by_case: dict[str, list[float]] = {}
+    for score in scores:
+        value: float | None = getattr(score, metric)
+        if value is not None:
+            by_case.setdefault(score.case, []).append(abs(value))
+    return [fmean(values) for values in by_case.values()]
+
+
+def _mean(values: Sequence[float], scale: float = 1.0) -> float | None:
+    return scale * fmean(values) if values else None
+
+
+PROTOCOLS = {"paper": Protocol(units="voxel", empty="zero")}
+"""paper: what the tables of TraCoCo and of the works around it follow."""
+
+
+def chosen_protocol(
+    name: str | None = None,
+    units: Units | None = None,
+    empty: Empty | None = None,
+    *,
+    cct: bool = False,
+) -> Protocol:
+    """A protocol by name or by its parts; a part that contradicts the name is an error."""
+    if name is None:
+        return Protocol(units=units or "mm", empty=empty or "missed", cct=cct)
+    if name not in PROTOCOLS:
+        raise UserError(f"protocol '{name}' does not exist; {did_you_mean(name, PROTOCOLS)}")
+    known = PROTOCOLS[name]
+    for part, given, meant in (("units", units, known.units), ("empty", empty, known.empty)):
+        if given not in {None, meant}:
+            raise UserError(
+                f"--protocol {name} means --{part} {meant}, but --{part} {given} is given too; "
+                "leave one of them out"
+            )
+    return Protocol(units=known.units, empty=known.empty, cct=cct)

@@ -8,7 +8,7 @@ import torch
 from tracoco.config import InferenceConfig
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Index
-from tracoco.inference.fast_network import ready_to_predict
+from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.inference.window_size import chosen_cover
 from tracoco.methods.method import Method

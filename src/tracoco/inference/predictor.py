@@ -1,33 +1,152 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tracoco.components import remove_small_components
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index
-from tracoco.inference.fast_network import ready_to_predict
-from tracoco.inference.prediction import Prediction
-from tracoco.inference.resample import resampled
-from tracoco.inference.resized_slices import predict_resized
-from tracoco.inference.scan_maps import ScanMaps, disagreement
+from tracoco.inference.folding import ready_to_predict
+from tracoco.inference.maps import ByteMap, ScanMaps, disagreement
 from tracoco.inference.sliding_window import Predict, piece_axis, predict_pieces
 from tracoco.inference.window_size import Cover, chosen_cover
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
-from tracoco.scans.reader import read_image
-from tracoco.scans.scan import Scan
-from tracoco.training.build import run_crop, run_method
-from tracoco.training.checkpoint import Weights, has_averaged, load_checkpoint, method_state
-from tracoco.training.run_folder import RunFolder
-from tracoco.training.team import choose_device
+from tracoco.runs.build import choose_device, run_crop, run_method
+from tracoco.runs.checkpoint import Weights, has_averaged, load_checkpoint, method_state
+from tracoco.runs.folder import RunFolder
+from tracoco.scans.nifti import write_map
+from tracoco.scans.reader import read_image, write_label
+from tracoco.scans.scan import Grid, Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Label values [X, Y, Z] of a scan; `scan` is there if it was read from a file."""
+
+    label: NDArray[np.integer[Any]]
+    scan: Scan | None
+    maps: Mapping[str, ByteMap] = field(default_factory=dict)
+    """Those that were asked for, by name: see `Predictor.__call__`."""
+
+    def without_specks(self) -> "Prediction":
+        """The same without components that are too small to be believed (CCT)."""
+        return replace(self, label=remove_small_components(self.label))
+
+    def write(self, path: Path) -> None:
+        """Write the labels on the grid of the file that the scan came from."""
+        write_label(path, self.label, self._grid())
+
+    def write_map(self, name: str, path: Path) -> None:
+        """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
+        found = self.maps[name]
+        write_map(path, found.levels, found.step, self._grid())
+
+    def _grid(self) -> Grid:
+        if self.scan is None:
+            raise ValueError("a prediction of an array has no file's grid to be written on")
+        return self.scan.grid
+
+
+def resampled(
+    pieces: Iterable[Tensor], axis: int, source: Sequence[int], target: Sequence[int]
+) -> Iterator[tuple[slice, Iterator[Tensor]]]:
+    """Rows of the target grid, and their values map by map.
+
+    The values are those of `torch.nn.functional.interpolate` on whole maps, but for rounding
+    (below 1e-5 for probabilities). The maps of a piece must be used before the next is asked for.
+
+    Args:
+        pieces: maps [K, ...] of a few rows along `axis` each, one piece after the other.
+        axis: of the grids, which the pieces follow.
+        source: shape of the whole maps.
+        target: shape that they shall have.
+    """
+    low, high, share = _neighbours(source[axis], target[axis])
+    plane = [length for index, length in enumerate(target) if index != axis]
+    held: Tensor | None = None
+    first = done = 0
+    for piece in pieces:
+        rows = piece.movedim(axis + 1, 1)
+        held = rows if held is None else torch.cat([held, rows], dim=1)
+        end = first + held.shape[1]
+        ready = int((high < end).sum())  # both neighbours have come
+        place = slice(done, ready)
+        if ready > done:
+            near = (low[place] - first, high[place] - first, share[place])
+            yield place, _maps(held, near, plane, axis)
+        # A row that waits for its upper neighbour has the last row as its lower one.
+        held, first, done = held[:, -1:].clone(), end - 1, ready
+
+
+def _maps(
+    rows: Tensor, near: tuple[Tensor, Tensor, Tensor], plane: list[int], axis: int
+) -> Iterator[Tensor]:
+    low, high, share = (each.to(rows.device) for each in near)
+    for one in rows:
+        flat = one
+        if list(one.shape[1:]) != plane:
+            flat = F.interpolate(one[None], size=plane, mode="bilinear", align_corners=False)[0]
+        below = flat[low]
+        between = torch.lerp(below, flat[high], share[:, None, None]) if share.any() else below
+        yield between.movedim(0, axis)
+
+
+def _neighbours(source: int, target: int) -> tuple[Tensor, Tensor, Tensor]:
+    """For each target row the rows below and above its centre, and the share of the upper one."""
+    place = ((torch.arange(target) + 0.5) * (source / target) - 0.5).clamp(min=0)
+    low = place.long().clamp(max=source - 1)
+    share = place - low
+    # A row that lies on another needs no second one, so nothing waits where nothing is resampled.
+    high = torch.where(share > 0, low + 1, low).clamp(max=source - 1)
+    return low, high, share
+
+
+def predict_resized(predict: Predict, volume: Tensor, window: Index, batch: int) -> Tensor:
+    """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z] whose slices lie along X.
+
+    Each slice is resized to the window by its nearest voxels, and the probabilities back in the
+    same way: the label of a voxel is that of the resized voxel which is nearest to it.
+
+    Args:
+        predict: the network with its softmax, for 2D crops.
+        volume: the scan as it is prepared for the network.
+        window: one slice thick.
+        batch: slices that go through at once.
+    """
+    if window[0] != 1:
+        raise UserError(
+            f"resize_slices is for 2D projects, but the window {list(window)} is not one slice "
+            "thick; set it to false in plan.yaml"
+        )
+    device = volume.device
+    pairs = list(zip(volume.shape[2:], window[1:], strict=True))
+    there = [nearest(size, length).to(device) for size, length in pairs]
+    back = [nearest(length, size).to(device) for size, length in pairs]
+    resized = volume[:, :, there[0]][..., there[1]].movedim(0, 1)
+    answers = [predict(slices) for slices in resized.split(batch)]
+    return torch.cat([one[:, :, back[0]][..., back[1]] for one in answers]).movedim(0, 1)
+
+
+def nearest(source: int, target: int) -> Tensor:
+    """The index of the nearest of `source` voxels for each of `target` voxels.
+
+    The first and the last voxels of both lie on each other, as in `scipy.ndimage.zoom` with order
+    0. For some sizes that function leaves the last voxel empty, which is a rounding error.
+    """
+    step = (source - 1) / max(target - 1, 1)
+    places = torch.arange(target, dtype=torch.float64) * step
+    return (places + 0.5).floor().long().clamp(max=source - 1)
 
 
 @dataclass(frozen=True, slots=True)

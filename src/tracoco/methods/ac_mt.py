@@ -3,7 +3,7 @@
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss

@@ -9,14 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from tracoco.components import keep_largest
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
 from tracoco.methods.parts.cutmix import place_box
 from tracoco.methods.parts.pseudo_label_statistics import class_shares
 from tracoco.methods.parts.student_teacher import EmaTeacher
+from tracoco.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.bcp import BCP, BCPConfig
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters

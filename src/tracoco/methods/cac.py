@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
 from tracoco.methods.parts.networks import OneNetwork

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig

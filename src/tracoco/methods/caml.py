@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
+from tracoco.settings import Settings
 
 
 def relation_loss(

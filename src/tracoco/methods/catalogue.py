@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from tracoco.config import Settings
 from tracoco.methods import METHODS, method_class, method_row
+from tracoco.settings import Settings
 
 NOTATION = (
     ("L, U", "labelled and unlabelled crops of a step; x a crop, y its label"),

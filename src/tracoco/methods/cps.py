@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 

@@ -6,13 +6,13 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.co_training import Peers
+from tracoco.settings import Settings
 
 
 class CrossTeachingConfig(Settings):

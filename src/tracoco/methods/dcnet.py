@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import sharpened
 from tracoco.losses.weighting import linear_rampup, masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.decoders import SeveralDecoders, SharedEncoder, released_rampup
+from tracoco.settings import Settings
 
 
 def least_confidence(logits: Sequence[Tensor], inside: Tensor) -> Tensor:

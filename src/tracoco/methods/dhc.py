@@ -7,13 +7,13 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.co_training import Peers
 from tracoco.methods.parts.networks import MeanOfNetworks
+from tracoco.settings import Settings
 
 
 def weighted_cross_entropy(

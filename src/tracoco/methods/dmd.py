@@ -3,10 +3,10 @@
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.co_training import Peers
+from tracoco.settings import Settings
 
 
 def soft_dice_loss(first: Tensor, second: Tensor, inside: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig

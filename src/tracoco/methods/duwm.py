@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy, weighted_mse
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss

@@ -3,13 +3,13 @@
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.networks import OneNetwork
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares
+from tracoco.settings import Settings
 
 
 class EntropyMinimisationConfig(Settings):

@@ -5,7 +5,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.distributions import Beta
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mse_loss
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy, self_information
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import labelled_loss

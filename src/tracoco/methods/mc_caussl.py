@@ -4,7 +4,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts

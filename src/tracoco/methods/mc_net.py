@@ -7,8 +7,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
@@ -22,6 +21,7 @@ from tracoco.methods.parts.decoders import (
     released_rampup,
 )
 from tracoco.networks.layers import Up
+from tracoco.settings import Settings
 
 WAYS_UP: dict[int, tuple[Up, ...]] = {
     2: ("linear", "transpose", "nearest"),

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import NonNegativeInt
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss
 from tracoco.methods.method import labelled_loss
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig

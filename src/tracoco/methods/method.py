@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice, Settings, checked
-from tracoco.data.batches import Batch
+from tracoco.config import MethodChoice
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import method_class
+from tracoco.settings import Settings, checked
 
 NetworkFactory = Callable[..., nn.Module]
 """Builds the run's network, with fresh weights; or another one for its crops, if it is given a

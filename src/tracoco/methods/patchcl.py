@@ -1,6 +1,5 @@
 """PatchCL (Basak and Yin, CVPR 2023): contrast of patches that pseudo-labels cut out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -9,16 +8,16 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
-from tracoco.geometry import Index
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.parts.class_patches import Labelled, PatchChooser, patch_size
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
+from tracoco.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,114 +99,6 @@ class ClassQueues(nn.Module):
             apart = (self.embeddings - mean) * held
             covariance = apart.mT @ apart / count
         return ClassDistributions(mean.squeeze(1), covariance, self.filled > 0)
-
-
-WANTED = 0.8
-"""Share of the patches with some voxels of a class that should hold enough of it."""
-RATE = 0.01
-"""How fast a threshold moves at its first step; at its nth step an nth of that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """Crops with their labels or what is taken for them, and how unsure the network is."""
-
-    crops: Tensor
-    """[B, channels, ...]."""
-    label: Tensor
-    """[B, ...]."""
-    inside: Tensor
-    """False where the crops are padding, [B, ...]."""
-    entropy: Tensor
-    """Of the network's answer, [B, ...]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patches:
-    """Parts of crops in which all but one class is blanked."""
-
-    values: Tensor
-    """[N, channels, ...]."""
-    label: Tensor
-    """The class that each shows, [N]."""
-    holds_enough: Tensor
-    """Whether it shows enough of the class to count, [N]."""
-
-
-class PatchChooser(nn.Module):
-    """How much of its class a patch must hold: thresholds that follow what there is."""
-
-    thresholds: Tensor
-    steps: Tensor
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        # For two classes a half, as released: then every patch holds enough of one class or more.
-        self.register_buffer("thresholds", torch.full((classes,), 1 / classes))
-        self.register_buffer("steps", torch.zeros(classes))
-
-    @torch.no_grad()
-    def forward(self, labelled: Labelled, size: Index, count: int) -> Patches:
-        """The surest patches of each class, `count` or all that there are; thresholds move on.
-
-        Patches that hold enough come first. Where there are too few, others fill up the number,
-        so that it is the same at every step.
-
-        Args:
-            labelled: crops.
-            size: of a patch; patches lie side by side.
-            count: patches of each class.
-        """
-        crops = grid(labelled.crops, size)
-        label = grid(labelled.label.unsqueeze(1), size)
-        inside = grid(labelled.inside.unsqueeze(1), size)
-        entropy = grid(labelled.entropy.unsqueeze(1), size).flatten(1).mean(dim=1)
-        chosen = []
-        for value in range(len(self.thresholds)):
-            shown = (label == value) & inside
-            share = shown.flatten(1).float().mean(dim=1)
-            enough = share > self.thresholds[value]
-            surest = (entropy - 1e3 * enough).topk(min(count, len(enough)), largest=False).indices
-            values = crops[surest] * shown[surest]
-            chosen.append(Patches(values, torch.full_like(surest, value), enough[surest]))
-            self._follow(value, (share > 0).sum(), enough.sum())
-        return Patches(
-            torch.cat([patches.values for patches in chosen]),
-            torch.cat([patches.label for patches in chosen]),
-            torch.cat([patches.holds_enough for patches in chosen]),
-        )
-
-    def _follow(self, value: int, candidates: Tensor, kept: Tensor) -> None:
-        """Raise the threshold where more than the wanted share is kept, else lower it."""
-        seen = candidates > 0
-        rate = RATE / self.steps[value].clamp(min=1)
-        moved = self.thresholds[value] + rate * (kept - WANTED * candidates)
-        self.thresholds[value] = moved.clamp(0, 1)
-        self.steps[value] += seen
-
-
-def grid(maps: Tensor, size: Sequence[int]) -> Tensor:
-    """Maps [B, C, ...] cut into patches side by side, [B times patches, C, *size].
-
-    What is left of a crop behind the last whole patch of an axis is dropped.
-    """
-    for axis, length in enumerate(size, start=2):
-        maps = maps.unfold(axis, length, length)
-    patches = range(2, 2 + len(size))
-    return maps.movedim(tuple(patches), tuple(range(1, 1 + len(size)))).flatten(0, len(size))
-
-
-def patch_size(crop: Sequence[int], stride: Sequence[int]) -> Index:
-    """A quarter of each axis, as far as the network can halve it and has two voxels left.
-
-    Args:
-        crop: a multiple of `stride`, axis by axis.
-        stride: what each axis of a patch must be divisible by.
-    """
-    return tuple(
-        min(length, max(2 * step, length // 4 // step * step))
-        for length, step in zip(crop, stride, strict=True)
-    )
 
 
 PROJECTED = 128

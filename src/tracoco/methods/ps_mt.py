@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import kl_loss
 from tracoco.losses.weighting import cosine_rampup, masked_mean
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
@@ -21,6 +20,7 @@ from tracoco.methods.parts.pseudo_label_statistics import answer_shares, diverge
 from tracoco.methods.parts.strong_view import strong_view
 from tracoco.methods.parts.student_teacher import move_average
 from tracoco.networks.network import with_features
+from tracoco.settings import Settings
 
 
 def confident_ce_loss(logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float) -> Tensor:

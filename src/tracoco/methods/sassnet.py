@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
 from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
 from tracoco.networks.layers import CONVOLUTION, Up
+from tracoco.settings import Settings
 
 
 def class_contrast(labelled: Tensor, unlabelled: Tensor, *, temperature: float) -> Tensor:

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import answer_distance
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, labelled_loss
@@ -19,6 +18,7 @@ from tracoco.methods.parts.pseudo_label_statistics import answer_shares, diverge
 from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
+from tracoco.settings import Settings
 
 
 def separation_loss(features: Tensor, prototypes: Tensor, scores: Tensor) -> Tensor:

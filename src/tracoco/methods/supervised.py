@@ -3,10 +3,10 @@
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss, uniform_noise
 from tracoco.methods.parts.networks import OneNetwork
+from tracoco.settings import Settings
 
 
 class SupervisedConfig(Settings):

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss
 from tracoco.losses.translation import Overlap, translation_terms

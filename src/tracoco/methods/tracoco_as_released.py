@@ -1,6 +1,6 @@
 """TraCoCo in the form of the authors' release, which produced the published numbers.
 
-Kept: its formulas (`losses/as_released.py`), its passes, its CutMix, its ramp. Not kept, since they
+Kept: its formulas (`methods/tracoco_as_released.py`), its passes, its CutMix, its ramp. Not kept, since they
 only spoil a run: augmentation draws that repeat every epoch, a test case that is dropped, and a
 best checkpoint that is chosen on test cases without saying so.
 """
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.distributions import Beta
 
 from tracoco.components import keep_largest
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses, cross_entropy
 from tracoco.losses.translation import Overlap
 from tracoco.losses.weighting import masked_mean, most_likely

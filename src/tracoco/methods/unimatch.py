@@ -4,7 +4,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features

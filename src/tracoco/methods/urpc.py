@@ -8,14 +8,14 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.decoders import at_crop_size, level_heads
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.networks.network import Network, with_features
+from tracoco.settings import Settings
 
 
 def pyramid_loss(logits: Sequence[Tensor], inside: Tensor) -> Tensor:

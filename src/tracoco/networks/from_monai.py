@@ -2,9 +2,10 @@
 
 import difflib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +13,124 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from tracoco.errors import UserError, first_line
+from tracoco.errors import UserError, did_you_mean, first_line
 from tracoco.networks.dry_run import without_values
-from tracoco.networks.monai_arguments import Needs, choose_arguments
+
+SMALLEST_EDGE = 4
+"""An axis is not halved to fewer voxels than this."""
+MOST_HALVINGS = 5
+WIDEST = 320
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlan:
+    """One entry a level, fine to coarse."""
+
+    kernels: tuple[Axes, ...]
+    strides: tuple[Axes, ...]
+    """From the level above to this one; the first is 1 on every axis."""
+    widths: tuple[int, ...]
+
+
+def plan_levels(crop: Sequence[int], filters: int) -> LevelPlan:
+    """Halve each axis for as long as it stays long enough and comes out even.
+
+    A short axis stops before the others: its stride is 1 from there on. Whatever the crop, each
+    level has a whole number of voxels, so nothing is cut off on the way down and up again.
+    """
+    sizes: Axes = tuple(crop)
+    kernels, strides = [_kernel(sizes)], [(1,) * len(sizes)]
+    while len(strides) <= MOST_HALVINGS and max(_stride(sizes)) > 1:
+        strides.append(_stride(sizes))
+        sizes = tuple(size // step for size, step in zip(sizes, strides[-1], strict=True))
+        kernels.append(_kernel(sizes))
+    widths = tuple(min(filters * 2**level, WIDEST) for level in range(len(strides)))
+    return LevelPlan(tuple(kernels), tuple(strides), widths)
+
+
+def _stride(sizes: Axes) -> Axes:
+    return tuple(2 if n % 2 == 0 and n // 2 >= SMALLEST_EDGE else 1 for n in sizes)
+
+
+def _kernel(sizes: Axes) -> Axes:
+    # Along a single voxel a wider kernel would see nothing but padding.
+    return tuple(1 if n == 1 else 3 for n in sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a run asks of its network."""
+
+    channels: int
+    classes: int
+    filters: int
+    crop: tuple[int, ...]
+
+
+def choose_arguments(
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    needs: Needs,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What the run decides, what can be made from its crop and filters, and the user's options.
+
+    A network whose width is no argument (HighResNet, VNet) keeps its own, whatever `filters` says.
+    """
+    fixed = {key: value for key, value in _of_the_run(needs).items() if key in parameters}
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    for key in options:
+        if key in fixed:
+            raise UserError(
+                f"network.options.{key}: the run decides it ({fixed[key]}); leave it out"
+            )
+        if key not in parameters and not open_ended:
+            free = parameters.keys() - fixed.keys()
+            raise UserError(f"network.options.{key}: '{name}' has none; {did_you_mean(key, free)}")
+    arguments = _made_from_the_crop(parameters, needs) | fixed | dict(options)
+    for key, each in parameters.items():
+        required = each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+        if required and key not in arguments:
+            raise UserError(f"'{name}' needs '{key}'; give it as network.options.{key}")
+    return arguments
+
+
+def _of_the_run(needs: Needs) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(("spatial_dims", "dimensions"), len(needs.crop)),
+        **dict.fromkeys(("in_channels", "n_channels"), needs.channels),
+        **dict.fromkeys(("out_channels", "num_classes"), needs.classes),
+        **dict.fromkeys(("img_size", "image_size", "input_image_size"), needs.crop),
+    }
+
+
+def _made_from_the_crop(
+    parameters: Mapping[str, inspect.Parameter], needs: Needs
+) -> dict[str, Any]:
+    """Widths wherever they can be set; strides and kernels where a network has no default."""
+    plan = plan_levels(needs.crop, needs.filters)
+    # DynUNet, which asks for these kernels, also wants a stride into the first level.
+    first = 0 if "upsample_kernel_size" in parameters else 1
+    shape: dict[str, Any] = {
+        "channels": plan.widths,
+        "strides": plan.strides[first:],
+        "kernel_size": plan.kernels,
+        "upsample_kernel_size": plan.strides[1:],
+    }
+    widths: dict[str, Any] = {
+        "filters": plan.widths,
+        "init_filters": needs.filters,
+        "feature_size": needs.filters,
+        "features": tuple(needs.filters * factor for factor in (1, 1, 2, 4, 8, 1)),
+    }
+    without_default = {key for key, each in parameters.items() if each.default is each.empty}
+    made = {key: value for key, value in shape.items() if key in without_default}
+    made |= {key: value for key, value in widths.items() if key in parameters}
+    # Some classes download weights unless told not to.
+    return made | ({"pretrained": False} if "pretrained" in parameters else {})
+
 
 PREFIX = "monai:"
 USUAL = ("UNet", "DynUNet", "SegResNet", "AttentionUnet", "UNETR", "SwinUNETR")

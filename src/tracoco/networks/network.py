@@ -11,10 +11,8 @@ from torch import Tensor, nn
 from tracoco.errors import UserError, raise_all
 from tracoco.geometry import Index, Strides, total_stride
 from tracoco.networks import NETWORKS, network_facts
-from tracoco.networks.from_monai import PREFIX, build_monai, monai_class
-from tracoco.networks.layers import Up
-from tracoco.networks.monai_arguments import Needs
-from tracoco.networks.stages import Decoder, Encoder
+from tracoco.networks.from_monai import PREFIX, Needs, build_monai, monai_class
+from tracoco.networks.layers import Decoder, Encoder, Up
 
 
 class Network(nn.Module, ABC):

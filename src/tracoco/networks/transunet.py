@@ -1,14 +1,142 @@
 """TransUNet (Chen et al. 2021): convolutions, a transformer on their coarsest map, a decoder."""
 
 from itertools import pairwise
+from math import gcd
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tracoco.networks.layers import Up, concatenate, interpolate
+from tracoco.networks.layers import Decoder, Encoder, Up, concatenate, interpolate
 from tracoco.networks.network import Network
-from tracoco.networks.resnet import root, stage
-from tracoco.networks.stages import Decoder, Encoder
-from tracoco.networks.transformer import Transformer
+
+MOST_GROUPS = 32
+
+
+class StandardisedConvolution(nn.Conv2d):
+    """A convolution whose kernels have mean 0 and variance 1 (Qiao et al. 2019)."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """[B, C, X, Y] to [B, C', X / stride, Y / stride]."""
+        variance, mean = torch.var_mean(self.weight, dim=(1, 2, 3), keepdim=True, correction=0)
+        weight = (self.weight - mean) / torch.sqrt(variance + 1e-5)
+        return F.conv2d(maps, weight, None, self.stride, self.padding)
+
+
+class Bottleneck(nn.Module):
+    """Narrow, convolve, widen, and add the input."""
+
+    def __init__(self, channels: int, width: int, stride: int = 1) -> None:
+        super().__init__()
+        narrow = width // 4
+        self.body = nn.Sequential(
+            *_normalised(channels, narrow, 1),
+            nn.ReLU(inplace=True),
+            *_normalised(narrow, narrow, 3, stride),
+            nn.ReLU(inplace=True),
+            *_normalised(narrow, width, 1),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if channels != width:
+            project = StandardisedConvolution(channels, width, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(project, nn.GroupNorm(width, width))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """[B, C, X, Y] to [B, width, X / stride, Y / stride]."""
+        return F.relu(self.shortcut(maps) + self.body(maps))
+
+
+def root(channels: int, width: int) -> nn.Sequential:
+    """From crops to half their resolution."""
+    return nn.Sequential(*_normalised(channels, width, 7, stride=2), nn.ReLU(inplace=True))
+
+
+def stage(channels: int, width: int, depth: int, stride: int) -> nn.Sequential:
+    """As many bottlenecks as `depth`; the first brings width and stride."""
+    first = Bottleneck(channels, width, stride)
+    return nn.Sequential(first, *[Bottleneck(width, width) for _ in range(depth - 1)])
+
+
+def _normalised(channels: int, width: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    convolution = StandardisedConvolution(
+        channels, width, kernel, stride, padding=kernel // 2, bias=False
+    )
+    return [convolution, nn.GroupNorm(gcd(MOST_GROUPS, width), width, eps=1e-6)]
+
+
+EPSILON = 1e-6
+
+
+class Transformer(nn.Module):
+    """Each place of a map becomes a token; all tokens see one another in every layer."""
+
+    def __init__(
+        self, channels: int, hidden: int, *, layers: int, heads: int, grid: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(channels, hidden, kernel_size=1)
+        self.places = nn.Parameter(torch.zeros(1, hidden, grid, grid))
+        """What a token knows of its place, on a grid that is stretched over maps of other sizes."""
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(Layer(hidden, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden, EPSILON)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """[B, C, X, Y] to [B, hidden, X, Y]."""
+        size = maps.shape[2:]
+        places = F.interpolate(self.places, size=size, mode="bilinear")
+        tokens = self.dropout((self.project(maps) + places).flatten(2).transpose(1, 2))
+        for layer in self.layers:
+            tokens = layer(tokens)
+        seen: Tensor = self.norm(tokens).transpose(1, 2).unflatten(2, size)
+        return seen
+
+
+class Layer(nn.Module):
+    """Attention, then two linear layers a token; each adds to what was there."""
+
+    def __init__(self, hidden: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.attend = nn.Sequential(nn.LayerNorm(hidden, EPSILON), Attention(hidden, heads))
+        self.think = nn.Sequential(
+            nn.LayerNorm(hidden, EPSILON),
+            nn.Linear(hidden, 4 * hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(4 * hidden, hidden),
+            nn.Dropout(dropout),
+        )
+        self.apply(_initialise)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """[B, tokens, hidden] in and out."""
+        tokens = tokens + self.attend(tokens)
+        thought: Tensor = tokens + self.think(tokens)
+        return thought
+
+
+class Attention(nn.Module):
+    """Each token takes the mean of all, weighted by how well their keys answer its query."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.enter = nn.Linear(hidden, 3 * hidden)
+        self.leave = nn.Linear(hidden, hidden)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """[B, tokens, hidden] in and out."""
+        parts = self.enter(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(*parts.unbind())
+        left: Tensor = self.leave(seen.transpose(1, 2).flatten(2))
+        return left
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        nn.init.zeros_(module.bias)
+
 
 DEPTHS = (3, 4, 9)
 LAYERS = 12

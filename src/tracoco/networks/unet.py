@@ -5,9 +5,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from tracoco.networks.layers import Up, concatenate, interpolate, level_widths
+from tracoco.networks.layers import Decoder, Encoder, Up, concatenate, interpolate, level_widths
 from tracoco.networks.network import Network
-from tracoco.networks.stages import Decoder, Encoder
 
 LEVELS = 5
 DROPOUT_3D = 0.3

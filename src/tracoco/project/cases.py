@@ -1,14 +1,19 @@
 """Which scans belong together: an image, and its label where there is one."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import Field
 
-from tracoco.config import Settings, checked
-from tracoco.files import read_json, write_json
+from tracoco.digest import array_digest, digest
+from tracoco.errors import UserError
+from tracoco.files import content_hash, read_json, write_json
+from tracoco.scans.reader import has_label, read_grid, read_image
+from tracoco.scans.scan import Shape
+from tracoco.settings import Settings, checked
 
 SAFE_ID = re.compile(r"\w[\w .+@=,()-]*")
 
@@ -63,3 +68,90 @@ class _Row(Settings):
 
 class _File(Settings):
     cases: tuple[_Row, ...]
+
+
+DETACHED = {".hdr", ".img", ".mhd", ".nhdr"}
+"""Headers whose voxels lie in a file beside them, under the same stem."""
+Known = TypeVar("Known")
+
+
+def source_hashes(case: Case) -> dict[str, Any]:
+    """Content of the files that a prepared case comes from."""
+    return _of_each(case, _content)
+
+
+def source_stamps(case: Case) -> dict[str, Any]:
+    """Size, time and place on the disk of the same files: cheap, and it changes with them."""
+    return _of_each(case, _stamp)
+
+
+def source_bytes(case: Case) -> int:
+    """Size of all files together; 0 for those that are gone."""
+    paths = {*case.images, case.label} - {None}
+    files = [file for path in paths if path and path.exists() for file in _files(path)]
+    return sum(file.stat().st_size for file in files)
+
+
+def image_hashes(case: Case) -> tuple[str, ...]:
+    """Content of the images alone: their files, or their voxels where a label is in the file."""
+    return tuple(_readable(_image_content, path) for path in case.images)
+
+
+def image_sizes(case: Case) -> tuple[int | Shape, ...]:
+    """What images must have in common to be the same; cheap, since no voxel is read."""
+    return tuple(_readable(_image_size, path) for path in case.images)
+
+
+def _of_each(case: Case, know: Callable[[Path], str]) -> dict[str, Any]:
+    images = [_readable(know, path) for path in case.images]
+    return {"images": images, "label": _readable(know, case.label) if case.label else None}
+
+
+def _readable(know: Callable[[Path], Known], path: Path) -> Known:
+    try:
+        return know(path)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); restore it, or make the project anew"
+        ) from error
+
+
+def _content(path: Path) -> str:
+    files = _files(path)
+    if files == [path]:
+        return content_hash(path)
+    return digest([[file.name, content_hash(file)] for file in files])
+
+
+def _image_content(path: Path) -> str:
+    return array_digest(read_image(path).array) if _beside_label(path) else _content(path)
+
+
+def _image_size(path: Path) -> int | Shape:
+    if _beside_label(path):
+        return read_grid(path).shape
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _beside_label(path: Path) -> bool:
+    """Whether an image shares its file with a label."""
+    try:
+        return has_label(path)
+    except UserError:  # just a file here: whoever opens the scan says what is wrong with it
+        return False
+
+
+def _stamp(path: Path) -> str:
+    facts = [(file.name, file.stat()) for file in _files(path)]
+    # The inode too: two files that were exchanged keep their times, and often have one size.
+    return digest([[name, at.st_size, at.st_mtime_ns, at.st_ino] for name, at in facts])
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself; with it its other half; or all files of a series."""
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*") if file.is_file())
+    if path.suffix.lower() in DETACHED:
+        beside = (file for file in path.parent.iterdir() if file.is_file())
+        return sorted({path, *(file for file in beside if file.name.startswith(f"{path.stem}."))})
+    return [path]

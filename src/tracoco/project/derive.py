@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.intensities import Intensities
-from tracoco.project.look import CaseFacts
+from tracoco.project.survey import CaseFacts, Intensities
 from tracoco.scans.scan import Shape, Spacing
 
 Axis = Literal[0, 1, 2]

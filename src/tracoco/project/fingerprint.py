@@ -12,11 +12,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.project.cases import Case
-from tracoco.project.intensities import Foreground, describe_foreground
-from tracoco.project.look import MOST_VALUES, CaseFacts, Look, LookTask, look_at, lost_look
-from tracoco.project.sources import source_bytes
+from tracoco.project.cases import Case, source_bytes
 from tracoco.project.splits import Splits
+from tracoco.project.survey import (
+    MOST_VALUES,
+    CaseFacts,
+    Foreground,
+    Look,
+    LookTask,
+    describe_foreground,
+    look_at,
+    lost_look,
+)
 from tracoco.project.workers import in_parallel, suitable_workers
 
 MOST_OF_A_CASE = 10_000

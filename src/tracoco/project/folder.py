@@ -1,15 +1,53 @@
 """The project folder: where its files are, and how they are read."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from tracoco.errors import UserError
+from tracoco.files import read_json, write_json
 from tracoco.project.cases import Case, read_cases
-from tracoco.project.commit import finish_replacing, read_together
-from tracoco.project.origin import Origin, read_origin
-from tracoco.project.plan import Plan
-from tracoco.project.plan_file import read_plan
+from tracoco.project.plan import Plan, read_plan
 from tracoco.project.splits import Splits, check_splits, read_splits
+from tracoco.project.transaction import finish_replacing, read_together
+from tracoco.settings import Settings, checked
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What cannot be seen from the cases any more."""
+
+    layout: str = ""
+    """How the files were paired; empty in projects that do not know."""
+    group_pattern: str | None = None
+    notes: tuple[str, ...] = ()
+    watermark: str = ""
+    """Stands by every result of the project, if it is not empty."""
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the plan that are known of the data set, in place of planned ones."""
+
+
+def write_origin(path: Path, origin: Origin) -> None:
+    """Write origin.json."""
+    write_json(path, asdict(origin))
+
+
+def read_origin(path: Path) -> Origin:
+    """Read origin.json; older projects have none."""
+    if not path.is_file():
+        return Origin()
+    return Origin(**checked(_File, read_json(path), str(path)).model_dump())
+
+
+class _File(Settings):
+    layout: str = ""
+    group_pattern: str | None = None
+    notes: tuple[str, ...] = ()
+    watermark: str = ""
+    plan: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

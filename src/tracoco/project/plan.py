@@ -1,15 +1,22 @@
 """How the scans of a project are brought to one form: derived from the data, edited by a person."""
 
+import json
+import textwrap
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
-from tracoco.config import BATCH, Precision, Settings
+from tracoco.config import BATCH, Precision
+from tracoco.digest import digest
+from tracoco.errors import UserError
+from tracoco.files import write_text
 from tracoco.geometry import Index, Strides
 from tracoco.project.derive import Axis, Voxels, Window, resampled_shape, slices_first
-from tracoco.project.digest import digest
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.scans.scan import Shape, Spacing
+from tracoco.settings import Settings, checked
 
 NOT_STORED = {
     "crop",
@@ -279,3 +286,27 @@ class Plan(Settings):
         if high <= info.data.get("low_percentile", -1):
             raise ValueError("must be above low_percentile")
         return high
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write plan.yaml with a line about each value, for a person to read and change."""
+    values = plan.model_dump(mode="json")
+    blocks = []
+    for name, field in Plan.model_fields.items():
+        comment = textwrap.fill(
+            str(field.description), 98, initial_indent="# ", subsequent_indent="# "
+        )
+        blocks.append(f"{comment}\n{name}: {json.dumps(values[name], ensure_ascii=False)}\n")
+    write_text(path, "\n".join(blocks))
+
+
+def read_plan(path: Path) -> Plan:
+    """Read plan.yaml, or say which value is wrong."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not valid YAML ({reason}); correct or restore it") from error
+    return checked(Plan, values, str(path))

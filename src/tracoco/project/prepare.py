@@ -8,16 +8,14 @@ from typing import Any
 
 import torch
 
-from tracoco.errors import UserError, raise_all
+from tracoco.errors import UserError, collected, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.project.case_files import facts_file, has_arrays, remove_abandoned, write_case
-from tracoco.project.cases import Case, unsafe_ids
+from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps, unsafe_ids
 from tracoco.project.folder import Project
-from tracoco.project.look import death_of
 from tracoco.project.plan import Plan
 from tracoco.project.prepared import prepare_case
-from tracoco.project.problems import collected
-from tracoco.project.sources import source_bytes, source_hashes, source_stamps
+from tracoco.project.store import facts_file, has_arrays, remove_abandoned, write_case
+from tracoco.project.survey import death_of
 from tracoco.project.workers import in_parallel, suitable_workers
 
 

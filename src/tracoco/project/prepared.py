@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracoco.digest import digest
 from tracoco.geometry import Box
 from tracoco.project.cases import Case
-from tracoco.project.digest import digest
-from tracoco.project.look import check_geometry
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
     check_channels,
@@ -18,6 +17,7 @@ from tracoco.project.preprocess import (
     label_to_network_grid,
     to_network_grid,
 )
+from tracoco.project.survey import check_geometry
 from tracoco.scans.reader import read_grid, read_grids, read_images, read_label
 from tracoco.scans.scan import Shape, Spacing
 

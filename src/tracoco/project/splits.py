@@ -1,16 +1,71 @@
 """Which cases teach with a label, which without, which choose, which are kept for the end."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from tracoco.config import Settings, checked
-from tracoco.errors import raise_all
+from tracoco.digest import digest
+from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.project.cases import Case
-from tracoco.project.digest import digest
-from tracoco.project.groups import divided_groups
+from tracoco.project.cases import Case, image_hashes, image_sizes
+from tracoco.settings import Settings, checked
+
+TRAINING = ("labelled", "unlabelled")
+"""One part, as groups go: nothing leaks from a person's labelled scan to the unlabelled one."""
+
+
+def with_groups(cases: Sequence[Case], pattern: str | None) -> tuple[Case, ...]:
+    """Cases with the group that a pattern finds in their ids; as they are without a pattern.
+
+    The group is the first bracket of the pattern; a case that does not match is alone.
+    """
+    if pattern is None:
+        return tuple(cases)
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"--group-pattern '{pattern}' is no regular expression ({error})") from None
+    if compiled.groups < 1:
+        raise UserError(
+            f"--group-pattern '{pattern}' has no brackets around the group; "
+            r"write e.g. 'patient(\d+)'"
+        )
+    matches = {case.id: compiled.search(case.id) for case in cases}
+    if not any(matches.values()):
+        some = ", ".join(f"'{case.id}'" for case in cases[:3])
+        raise UserError(f"--group-pattern '{pattern}' matches no case; they are called {some}")
+    return tuple(
+        replace(case, group=match[1] or None) if (match := matches[case.id]) else case
+        for case in cases
+    )
+
+
+def members(cases: Iterable[Case]) -> dict[str, list[str]]:
+    """Ids by group; a case without one is a group of its own, under its id."""
+    found = defaultdict(list)
+    for case in cases:
+        # A blank keeps the name of a group apart from the id of a case: no id begins with one.
+        found[f" {case.group}" if case.group else case.id].append(case.id)
+    return found
+
+
+def divided_groups(parts: Mapping[str, Collection[str]], cases: Iterable[Case]) -> list[str]:
+    """A line for each group that is in two parts."""
+    part_of = {id_: part for part, ids in parts.items() for id_ in ids}
+    problems = []
+    for group, ids in members(cases).items():
+        places: dict[str, str] = {}
+        for id_ in ids:
+            if part := part_of.get(id_):
+                places.setdefault("training" if part in TRAINING else part, id_)
+        if len(places) > 1:
+            where = ", ".join(f"'{id_}' in {part}" for part, id_ in places.items())
+            problems.append(f"group '{group.strip()}' is in two parts of the split: {where}")
+    return problems
+
 
 PARTS = ("labelled", "unlabelled", "validation", "test")
 
@@ -112,3 +167,61 @@ def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[
 
 def _quoted(ids: Sequence[str]) -> str:
     return ", ".join(f"'{id_}'" for id_ in ids)
+
+
+def with_fewer_labels(splits: Splits, count: int | None, source: Path) -> Splits:
+    """Keep the first `count` labelled cases and take the others as unlabelled; all if None.
+
+    Args:
+        splits: its validation and test cases stay as they are.
+        count: how many labelled cases are left to learn from.
+        source: the file that the splits come from, for the one who has to change something.
+    """
+    if count is None:
+        return splits
+    if count > len(splits.labelled):
+        raise UserError(
+            f"data.labelled is {count}, but {source} has {len(splits.labelled)} labelled cases; "
+            "ask for fewer, or leave it out to use all"
+        )
+    kept, hidden = splits.labelled[:count], splits.labelled[count:]
+    return replace(splits, labelled=kept, unlabelled=(*splits.unlabelled, *hidden))
+
+
+def check_duplicates(cases: Iterable[Case], splits: Splits) -> list[str]:
+    """Refuse an image that is in two parts of the split; a note for each other that is twice.
+
+    Where labels are hidden to simulate having fewer, the case counts as labelled: the two learn
+    together either way, and nobody chose to part them.
+    """
+    part_of = {id_: part for part, ids in splits.parts.items() for id_ in ids}
+    part_of |= dict.fromkeys(splits.hidden, "labelled")
+    problems, notes = [], []
+    for same in identical_images(case for case in cases if case.id in part_of):
+        for first, second in combinations(same, 2):
+            parts = part_of[first.id], part_of[second.id]
+            if parts[0] == parts[1]:
+                notes.append(f"cases '{first.id}' and '{second.id}' have the same image")
+            else:
+                problems.append(
+                    f"case '{first.id}' ({parts[0]}) and case '{second.id}' ({parts[1]}) have the "
+                    f"same image: {first.images[0]} and {second.images[0]}. Remove one of them, or "
+                    "put both into one part"
+                )
+    raise_all(problems)
+    return notes
+
+
+def identical_images(cases: Iterable[Case]) -> list[list[Case]]:
+    """Cases whose images are alike to the last byte, whatever their labels are.
+
+    Images of different sizes differ, so that most scans need not be read.
+    """
+    by_size = defaultdict(list)
+    for case in cases:
+        by_size[image_sizes(case)].append(case)
+    by_content = defaultdict(list)
+    for alike in by_size.values():
+        for case in alike if len(alike) > 1 else ():
+            by_content[image_hashes(case)].append(case)
+    return [alike for alike in by_content.values() if len(alike) > 1]

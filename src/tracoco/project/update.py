@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from tracoco.errors import UserError, raise_all
+from tracoco.files import write_text
 from tracoco.project.cases import Case
-from tracoco.project.create import OnCase, write_project
-from tracoco.project.duplicates import check_duplicates
-from tracoco.project.fingerprint import Fingerprint, take_fingerprint
+from tracoco.project.create import OnCase, Proposal, write_project
+from tracoco.project.fingerprint import Fingerprint, read_fingerprint, take_fingerprint
 from tracoco.project.folder import Project
-from tracoco.project.groups import with_groups
 from tracoco.project.layouts import Found
-from tracoco.project.plan import Plan
-from tracoco.project.proposal import Proposal
-from tracoco.project.splits import PARTS, Splits, check_splits
+from tracoco.project.machine import Device
+from tracoco.project.plan import Plan, write_plan
+from tracoco.project.planner import make_plan
+from tracoco.project.splits import PARTS, Splits, check_duplicates, check_splits, with_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +136,37 @@ def _check_plan(plan: Plan, fingerprint: Fingerprint, project: Project) -> None:
             f"the scans have {channels} channels, {project.plan_file} has {plan.channels}; "
             "give scans like those of the project. Nothing was changed"
         )
+
+
+Change = tuple[str, Any, Any]
+"""A setting, its old value, its new one."""
+
+
+def redo_plan(
+    project: Project, memory_gb: float | None = None, device: Device | None = None
+) -> list[Change]:
+    """Derive all values again and say which ones changed.
+
+    What the data does not tell stays: 2D or 3D, the classes with their names, the axes along which
+    crops are mirrored, and what was known of the data set when the project was made, e.g. by a
+    recipe.
+    """
+    old = project.load_plan()
+    known = dict(project.load_origin().plan)
+    said = {"label_values", "class_names", "mirror_axes"}
+    kept = known | old.model_dump(include=said)
+    fingerprint = read_fingerprint(project.fingerprint_file)
+    new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb, device=device)
+    write_text(backup_file(project), project.plan_file.read_text(encoding="utf-8"))
+    write_plan(project.plan_file, new)
+    return _changes(old, new)
+
+
+def backup_file(project: Project) -> Path:
+    """Where the plan before the last one is."""
+    return project.plan_file.with_name(f"{project.plan_file.name}.bak")
+
+
+def _changes(old: Plan, new: Plan) -> list[Change]:
+    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
+    return [(name, before[name], after[name]) for name in before if before[name] != after[name]]

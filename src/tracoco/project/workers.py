@@ -14,7 +14,7 @@ MOST_WORKERS = 8
 BYTES_A_WORKER = 32 * 2**20
 """A process takes seconds to start: in that time another reads as much as this."""
 
-PRELOADED = ["tracoco.project.look", "tracoco.project.prepare"]
+PRELOADED = ["tracoco.project.survey", "tracoco.project.prepare"]
 """Modules that processes work with, whichever of them is the first to be asked for."""
 
 PATIENCE_SECONDS = 5

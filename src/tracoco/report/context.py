@@ -9,10 +9,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from tracoco.config import checked
 from tracoco.evaluation.context import ContextScore, ContextSummary
 from tracoco.files import read_json
-from tracoco.report.wording import count, number, spread
+from tracoco.settings import checked
+from tracoco.text import count, number, spread
 
 HEADINGS = ("disagreement\n%", "KL\nnats", "differing\nvoxels, %", "pairs")
 

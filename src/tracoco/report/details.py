@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracoco.report.run_record import RunRecord
-from tracoco.training.run_folder import RunFolder
+from tracoco.runs.folder import RunFolder
 
 Pairs = list[tuple[str, str]]
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tracoco.methods import METHODS
-from tracoco.report.run_record import RunRecord
-from tracoco.report.scored import ScoreSet
-from tracoco.report.wording import UNDEFINED, count, duration, number, short
-from tracoco.training.run_folder import CHOSEN_ON_TEST
-from tracoco.training.unlabelled_weight import TRUSTED
+from tracoco.report.run_record import RunRecord, ScoreSet
+from tracoco.runs.folder import CHOSEN_ON_TEST
+from tracoco.text import UNDEFINED, count, duration, number, short
+from tracoco.training.pseudo_label_monitor import TRUSTED
 
 
 @dataclass(frozen=True, slots=True)

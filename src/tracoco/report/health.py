@@ -6,12 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from tracoco.methods import METHODS
-from tracoco.report.chart import Chart, Line
-from tracoco.report.curves import inner
+from tracoco.report.charts import Chart, Line, Series, inner, lines, pick
 from tracoco.report.run_record import RunRecord
-from tracoco.report.series import Series, lines, pick
-from tracoco.report.wording import number
-from tracoco.training.run_log import Record
+from tracoco.runs.log import Record
+from tracoco.text import number
 
 SHARE = "share/"
 SHOWN_OTHERWISE = (SHARE, "common/", "marked/")

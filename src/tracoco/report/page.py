@@ -6,15 +6,15 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from tracoco import text
 from tracoco.errors import UserError
 from tracoco.files import write_text
 from tracoco.methods import METHODS
-from tracoco.report import chart, curves, details, headline, pictures, wording
+from tracoco.report import charts, details, headline, pictures
 from tracoco.report.context import read_context
 from tracoco.report.health import health_charts
-from tracoco.report.run_record import RunRecord
-from tracoco.report.scored import ScoreSet, worst_median_best
-from tracoco.report.volumes import read_case
+from tracoco.report.pictures import read_case
+from tracoco.report.run_record import RunRecord, ScoreSet, worst_median_best
 
 SHOWN_CASES = 30
 """Cases of a table that are seen at once; the others are folded away."""
@@ -59,9 +59,9 @@ def render(run: RunRecord) -> str:
             tiles=headline.tiles(run),
             warnings=headline.warnings(run),
             unfinished=headline.unfinished_note(run),
-            losses=curves.loss_charts(run.log),
-            validation=curves.validation_chart(run.log),
-            rate=curves.rate_chart(run.log),
+            losses=charts.loss_charts(run.log),
+            validation=charts.validation_chart(run.log),
+            rate=charts.rate_chart(run.log),
             health=health_charts(run),
             sets=[(each, case_pictures(each)) for each in run.scores],
             context=read_context(run.root),
@@ -95,9 +95,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    words = (wording.number, wording.signed, wording.spread, wording.count)
+    words = (text.number, text.signed, text.spread, text.count)
     found.filters |= {word.__name__: word for word in words} | {"colour": _colour_class}
-    found.globals |= {"draw": chart.draw, "frame": chart}
+    found.globals |= {"draw": charts.draw, "frame": charts}
     return found
 
 

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,111 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
+from tracoco.components import remove_small_components
 from tracoco.errors import UserError
-from tracoco.report.slices import View, centre, cut, shown_views, surroundings
-from tracoco.report.volumes import CaseVolumes
+from tracoco.evaluation.evaluate import Pair, pair_files
+from tracoco.report.run_record import ScoreSet
+from tracoco.scans.reader import read_images, read_label
+from tracoco.scans.scan import Spacing
+
+Mask = NDArray[np.bool_]
+Box = tuple[slice, ...]
+
+MARGIN = 0.5
+"""Seen on each side of the structure, as a share of its longest side."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to cut a volume: axes of the picture, and what lies at its edges."""
+
+    name: str
+    across: int
+    up: int
+    through: int
+    edges: tuple[str, str, str, str]
+    """Left, right, bottom, top: a viewer faces the patient, whose right is on the left."""
+
+
+VIEWS = (
+    View("axial", across=0, up=1, through=2, edges=("R", "L", "P", "A")),
+    View("coronal", across=0, up=2, through=1, edges=("R", "L", "I", "S")),
+    View("sagittal", across=1, up=2, through=0, edges=("P", "A", "I", "S")),
+)
+
+
+def shown_views(shape: Sequence[int]) -> list[View]:
+    """All three views of a volume, or the one view of an image."""
+    return [view for view in VIEWS if min(shape[view.across], shape[view.up]) > 1]
+
+
+def centre(mask: Mask, spacing_mm: Sequence[float]) -> tuple[int, ...]:
+    """The mask's voxel nearest to its centre of mass: each slice through it shows the structure.
+
+    The centre itself may lie outside, as in a ring or between two kidneys.
+    """
+    places = np.argwhere(mask)
+    offsets = (places - places.mean(axis=0)) * np.asarray(spacing_mm)
+    nearest = places[np.square(offsets).sum(axis=1).argmin()]
+    return tuple(int(index) for index in nearest)
+
+
+def surroundings(mask: Mask, spacing_mm: Sequence[float]) -> Box:
+    """A box around the mask with room on each side, within the volume."""
+    places = np.argwhere(mask)
+    first, last = places.min(axis=0), places.max(axis=0) + 1
+    room_mm = MARGIN * float(np.max((last - first) * np.asarray(spacing_mm)))
+    room = np.ceil(room_mm / np.asarray(spacing_mm)).astype(int)
+    return tuple(
+        slice(max(0, int(low)), min(size, int(high)))
+        for low, high, size in zip(first - room, last + room, mask.shape, strict=True)
+    )
+
+
+def cut(array: NDArray[Any], view: View, place: Sequence[int]) -> NDArray[Any]:
+    """The slice of a volume [X, Y, Z] through `place`, as a picture [up, across]."""
+    plane: NDArray[Any] = array.take(place[view.through], axis=view.through)
+    return plane.T  # the axes that are left are in order, and `across` comes before `up`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CaseVolumes:
+    """One case in memory, [X, Y, Z] all on one grid; the first channel of its image."""
+
+    image: NDArray[np.float32]
+    truth: NDArray[Any]
+    prediction: NDArray[Any]
+    spacing_mm: Spacing
+
+    def within(self, box: Box) -> "CaseVolumes":
+        """The part in a box."""
+        parts = {name: getattr(self, name)[box] for name in ("image", "truth", "prediction")}
+        return replace(self, **parts)
+
+
+def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
+    """Read a case, or say which of its files is gone."""
+    source = next((row.images for row in scores.note.rows if row.case == case), None)
+    if source is None:
+        raise UserError(f"{scores.folder} has no predictions.json that names the scan of '{case}'")
+    pair = _label_files(scores, case)
+    image, truth, found = read_images(source), read_label(pair.truth), read_label(pair.prediction)
+    if not image.array.shape[1:] == truth.array.shape == found.array.shape:
+        raise UserError(f"{source[0]} and the labels of '{case}' have different shapes")
+    shown = remove_small_components(found.array) if scores.file.protocol.cct else found.array
+    return CaseVolumes(image.array[0], truth.array, shown, truth.spacing_mm)
+
+
+def _label_files(scores: ScoreSet, case: str) -> Pair:
+    truth = scores.file.truth
+    if truth is None:
+        raise UserError(f"{scores.folder / 'scores.json'} does not say where the true labels are")
+    pairs, _ = pair_files(scores.prediction, truth)
+    pair = next((pair for pair in pairs if pair.case == case), None)
+    if pair is None:
+        raise UserError(f"{scores.prediction} and {truth} no longer both have '{case}'")
+    return pair
+
 
 TRUTH, PREDICTION = "#56b4e9", "#ffa600"
 """Blue and orange: told apart by readers with any of the common colour deficiencies."""

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileDataset
 
 from tracoco.errors import UserError
-from tracoco.scans.dicom_checks import SAME_PLACE_MM
 from tracoco.scans.dicom_contents import Contents
 from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
 from tracoco.scans.dicom_pixels import PIXEL_TAGS, read_frame
 from tracoco.scans.dicom_slice import PER_FRAME, SHARED, TAGS, Slice, frames_of
-from tracoco.scans.dicom_stack import RAS, plane_affine, stack_slices
+from tracoco.scans.dicom_stack import RAS, SAME_PLACE_MM, plane_affine, stack_slices
 from tracoco.scans.scan import SAME_GRID, Grid
 
 OWN_CODES = "99TRACOCO"

@@ -8,7 +8,7 @@ from nibabel.freesurfer.mghformat import DATA_OFFSET, MGHError, MGHHeader
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
-from tracoco.scans.content import opened, sound_header, voxels_in
+from tracoco.scans.file_content import opened, sound_header, voxels_in
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import Stored, as_image, as_label, describe
 

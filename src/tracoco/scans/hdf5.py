@@ -7,8 +7,7 @@ from typing import Any
 
 import h5py
 
-from tracoco.scans.content import readable, sound_header
-from tracoco.scans.layouts import (
+from tracoco.scans.array_layouts import (
     IMAGE_NAMES,
     LABEL_NAMES,
     check_label_shape,
@@ -16,6 +15,7 @@ from tracoco.scans.layouts import (
     find_name,
     stored_array,
 )
+from tracoco.scans.file_content import readable, sound_header
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import as_image, as_label
 

@@ -1,17 +1,105 @@
 """MetaImage, in one file (.mha) or with a header of its own (.mhd)."""
 
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracoco.errors import UserError
 from tracoco.files import atomic_path
-from tracoco.scans.content import data_file, readable, voxels_in
-from tracoco.scans.metaimage_header import LPS_TO_RAS, TYPES, MetaHeader, parse_header
-from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, to_grid
+from tracoco.scans import checks
+from tracoco.scans.file_content import data_file, readable, sound_header, voxels_in
+from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, Shape, to_grid
 from tracoco.scans.stored import Stored, as_image, as_label, describe, smallest_type
+
+TYPES = {
+    "UCHAR": "u1",
+    "CHAR": "i1",
+    "SHORT": "i2",
+    "USHORT": "u2",
+    "INT": "i4",
+    "UINT": "u4",
+    "LONG": "i4",
+    "ULONG": "u4",
+    "LONG_LONG": "i8",
+    "ULONG_LONG": "u8",
+    "FLOAT": "f4",
+    "DOUBLE": "f8",
+}
+"""By the name after `MET_`; the format's LONG has 4 bytes everywhere."""
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "um": 0.001, "?": 1.0}
+LPS_TO_RAS = np.diag([-1.0, -1, 1, 1])
+LONGEST_LINE = 10_000
+"""Bytes; a line that is longer is no header's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetaHeader:
+    """What the header says."""
+
+    shape: Shape
+    channels: int
+    """They run fastest: the values of one voxel lie beside each other."""
+    dtype: np.dtype[Any]
+    affine: Affine
+    placed: bool
+    packed: bool
+    skipped: int
+    """Bytes before the voxels; -1 if the voxels are the last bytes of the file."""
+    data: str
+    """The name of the file with the voxels, or LOCAL."""
+
+
+def parse_header(file: IO[bytes], path: Path) -> MetaHeader:
+    """Read up to the line that names the data, which is the last, and refuse what has no place."""
+    fields: dict[str, str] = {}
+    while "elementdatafile" not in fields:
+        name, sign, value = file.readline(LONGEST_LINE).decode("utf-8", "replace").partition("=")
+        if not sign:
+            raise UserError(f"{path} is not a MetaImage file, or is cut short; copy it again")
+        fields[name.strip().lower()] = value.strip()
+    with sound_header(path):
+        sizes = tuple(int(size) for size in fields["dimsize"].split())
+        shape, volumes = checks.split_channels(sizes, path)
+        if volumes > 1:  # channels have a field of their own
+            raise checks.time_series(volumes, path)
+        if fields.get("binarydata", "True").lower() == "false":
+            raise ValueError("its voxels are text, BinaryData = False")
+        order = ">" if _true(fields, "binarydatabyteordermsb", "elementbyteordermsb") else "<"
+        element = fields["elementtype"].removeprefix("MET_").removesuffix("_ARRAY")
+        return MetaHeader(
+            shape,
+            int(fields.get("elementnumberofchannels", 1)),
+            np.dtype(order + TYPES[element]),
+            _affine(fields, len(sizes)),
+            placed={"transformmatrix", "elementspacing"} <= fields.keys(),
+            packed=_true(fields, "compresseddata"),
+            skipped=int(fields.get("headersize", 0)),
+            data=fields["elementdatafile"],
+        )
+
+
+def _true(fields: dict[str, str], *names: str) -> bool:
+    return any(fields.get(name, "").lower() in {"true", "1"} for name in names)
+
+
+def _affine(fields: dict[str, str], axes: int) -> Affine:
+    """From voxels to RAS millimetres; what the header does not say is taken as unturned, 1 mm."""
+    spacing = fields.get("elementspacing", fields.get("elementsize", " ".join(["1"] * axes)))
+    offset = fields.get("offset", fields.get("position", " ".join(["0"] * axes)))
+    sides, origin = (np.array(text.split(), dtype=float)[:3] for text in (spacing, offset))
+    # The direction of the first axis comes first, then that of the second: not row by row.
+    turn = np.eye(axes)
+    if "transformmatrix" in fields:
+        turn = np.array(fields["transformmatrix"].split(), dtype=float).reshape(axes, axes).T
+    lps = np.eye(4)
+    lps[:3, :3] = turn[:3, :3] * sides
+    lps[:3, 3] = origin
+    lps[:3] *= MILLIMETRES[fields.get("distanceunits", "mm")]
+    return LPS_TO_RAS @ lps if "transformmatrix" in fields else lps
 
 
 def read_header(path: Path) -> ScanHeader:

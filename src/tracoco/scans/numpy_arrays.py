@@ -10,8 +10,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans.content import readable
-from tracoco.scans.layouts import (
+from tracoco.scans.array_layouts import (
     IMAGE_NAMES,
     LABEL_NAMES,
     check_label_shape,
@@ -19,6 +18,7 @@ from tracoco.scans.layouts import (
     find_name,
     stored_array,
 )
+from tracoco.scans.file_content import readable
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import as_image, as_label
 

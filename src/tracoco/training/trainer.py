@@ -5,26 +5,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tracoco.config import Config
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, evaluating
-from tracoco.training.arrangement import Arrangement, arrange
-from tracoco.training.averaged import AveragedWeights
-from tracoco.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from tracoco.training.journal import Journal
-from tracoco.training.optimizer import build_optimizer, learning_rate
-from tracoco.training.overflow import OverflowGuard
-from tracoco.training.run_log import Record
-from tracoco.training.signals import StopRequest
-from tracoco.training.team import Team
-from tracoco.training.unlabelled_weight import UnlabelledWeight, structure_overlaps
+from tracoco.runs.checkpoint import Checkpoint, check_identity, load_checkpoint, save_checkpoint
+from tracoco.runs.log import Record
+from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.logger import Journal
+from tracoco.training.optimizer import (
+    AveragedWeights,
+    OverflowGuard,
+    build_optimizer,
+    learning_rate,
+)
+from tracoco.training.pseudo_label_monitor import UnlabelledWeight, structure_overlaps
 
 Validate = Callable[[Method], dict[str, float]]
 
@@ -113,14 +114,7 @@ class Trainer:
         if not path.exists():
             return
         checkpoint = load_checkpoint(path, self.team.device)
-        for key, expected in self.identity.items():
-            found = checkpoint.get(key)
-            if found != expected:
-                there, here = _differing(found, expected)
-                raise UserError(
-                    f"{path} was saved with other {key}: {there}, now {here}; "
-                    "resume with the same, or train into a new folder"
-                )
+        check_identity(checkpoint, self.identity, path)
         self._restore(checkpoint)
         if self.unlabelled:
             self.unlabelled.load_state_dict(checkpoint["unlabelled"])
@@ -340,14 +334,6 @@ def supervised_weights(step: int | None) -> str:
     weights that it goes back to.
     """
     return f"supervised-{step}.pt"
-
-
-def _differing(found: Any, expected: Any) -> tuple[Any, Any]:
-    """Two values; of two groups of settings only those that are not the same."""
-    if not (isinstance(found, dict) and isinstance(expected, dict)):
-        return found, expected
-    keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
-    return {key: found.get(key) for key in keys}, {key: expected.get(key) for key in keys}
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

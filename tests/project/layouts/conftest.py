@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tracoco.project.layouts.found import Found
+from tracoco.project.layouts.pairing import Found
 
 Touch = Callable[..., None]
 

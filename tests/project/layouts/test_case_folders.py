@@ -9,7 +9,7 @@ from shared_data import shared_data
 
 from tracoco.errors import UserError
 from tracoco.project.layouts import Found, find_cases
-from tracoco.project.layouts.label_names import is_label, names_image
+from tracoco.project.layouts.case_folders import is_label, names_image
 from tracoco.scans.reader import is_scan
 
 Touch = Callable[..., None]

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from shared_data import shared_data
 
-from tracoco.paper.case_lists import case_list
-from tracoco.project.create import init_project
+from tracoco.project.create import SplitChoice, init_project, propose
 from tracoco.project.layouts import find_cases
-from tracoco.project.proposal import SplitChoice, propose
+from tracoco.studies.paper.case_lists import case_list
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
 from tracoco.losses.weighting import RAMPS, most_likely
@@ -30,6 +29,7 @@ from tracoco.methods.parts.pseudo_label_statistics import (
 )
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.networks.statistics import frozen_statistics, mixes_kinds, norms_by_batch
+from tracoco.settings import Settings
 
 CleanPass = Literal["batch", "clean"]
 """What BatchNorm normalises by; networks without it give the same labels either way.

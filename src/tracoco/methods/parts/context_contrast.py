@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.geometry import Box
 from tracoco.methods.method import RunFacts, uniform_noise
 from tracoco.methods.parts.pseudo_label_statistics import class_shares
 from tracoco.networks.network import Network
 from tracoco.networks.statistics import frozen_statistics
+from tracoco.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

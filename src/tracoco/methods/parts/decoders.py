@@ -7,12 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
-from tracoco.networks.layers import CONVOLUTION, Up
+from tracoco.networks.layers import CONVOLUTION, Decoder, Up
 from tracoco.networks.network import Network, with_features
-from tracoco.networks.stages import Decoder
 
 
 class Branch(nn.Module):

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
+from tracoco.settings import Settings
 
 
 def dependence(own: Tensor, others: Tensor, combination: Tensor) -> Tensor:

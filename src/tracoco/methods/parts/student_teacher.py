@@ -7,11 +7,11 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.settings import Settings
 
 
 class EmaTeacher(nn.Module):

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.networks import OneNetwork
 from tracoco.methods.parts.pseudo_label_statistics import class_shares
 from tracoco.networks.light_unet import Pointwise
 from tracoco.networks.network import Network, with_features
+from tracoco.settings import Settings
 
 Mask = NDArray[np.bool_]
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor, nn
 
-from tracoco.config import Settings
-from tracoco.data.batches import Batch
+from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import RunFacts
@@ -15,6 +14,7 @@ from tracoco.methods.parts.cutmix import check_partners, draw_small_mix
 from tracoco.methods.parts.networks import OneNetwork
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares
 from tracoco.methods.parts.strong_view import strong_view
+from tracoco.settings import Settings
 
 
 class WeakToStrongConfig(Settings):

@@ -13,8 +13,7 @@ from tracoco.project.layouts import (
     nnunet,
     table,
 )
-from tracoco.project.layouts.found import Found, Layout
-from tracoco.project.layouts.pairing import contents
+from tracoco.project.layouts.pairing import Found, Layout, contents
 
 __all__ = ["LAYOUTS", "Found", "Layout", "find_cases"]
 

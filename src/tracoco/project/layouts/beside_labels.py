@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from tracoco.errors import UserError
-from tracoco.project.layouts.found import Found
 from tracoco.project.layouts.images_labels import LABEL_FOLDERS
-from tracoco.project.layouts.pairing import contents, first_folder, pair, scans_of
+from tracoco.project.layouts.pairing import Found, contents, first_folder, pair, scans_of
 from tracoco.scans.reader import scans_in
 
 

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from tracoco.errors import UserError, raise_all
-from tracoco.project.layouts.found import Found
-from tracoco.project.layouts.pairing import contents, first_folder, pair, scans_of
-from tracoco.project.problems import collected
+from tracoco.errors import UserError, collected, raise_all
+from tracoco.project.layouts.pairing import Found, contents, first_folder, pair, scans_of
 
 IMAGE_FOLDERS = ("images", "imagesTr")
 LABEL_FOLDERS = ("labels", "labelsTr")

@@ -7,8 +7,7 @@ from typing import Any
 from tracoco.errors import UserError
 from tracoco.files import read_json
 from tracoco.project.cases import Case
-from tracoco.project.layouts.found import Found
-from tracoco.project.layouts.pairing import CHANNEL, counts_channels, pair, scans_of
+from tracoco.project.layouts.pairing import CHANNEL, Found, counts_channels, pair, scans_of
 from tracoco.project.splits import Splits
 from tracoco.scans.reader import scan_stem, scans_in
 

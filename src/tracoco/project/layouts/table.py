@@ -5,11 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tracoco.errors import UserError, did_you_mean, raise_all
+from tracoco.errors import UserError, collected, did_you_mean, raise_all
 from tracoco.project.cases import Case, unsafe_ids
-from tracoco.project.layouts.found import Found
-from tracoco.project.layouts.pairing import CHANNEL, label_inside
-from tracoco.project.problems import collected
+from tracoco.project.layouts.pairing import CHANNEL, Found, label_inside
 from tracoco.project.splits import PARTS, Splits
 from tracoco.scans.reader import is_scan, scan_stem
 

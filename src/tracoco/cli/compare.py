@@ -1,0 +1,28 @@
+"""`tracoco compare`: evaluated runs side by side."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, app
+from tracoco.console import print_json, print_table
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs' folders.")],
+    as_json: AsJson = False,
+) -> None:
+    """Put evaluated runs side by side.
+
+    Example: tracoco compare heart/runs/*
+    """
+    from tracoco.report.compare import compare_runs, comparison_table
+
+    rows = compare_runs(runs)
+    if as_json:
+        print_json({"rows": [asdict(row) for row in rows]})
+    else:
+        print_table(comparison_table(rows))

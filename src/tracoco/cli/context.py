@@ -1,0 +1,46 @@
+"""`tracoco context`: how much predictions depend on the surroundings of a voxel."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, CheckpointName, Device, RunArgument, Seed, WeightsKind, app
+from tracoco.console import print_json, print_table, progress_console
+
+
+@app.command()
+def context(
+    run: RunArgument,
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="Scan, folder, or project.")],
+    shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops of each scan.")] = 20,
+    checkpoint: CheckpointName = "last",
+    weights: WeightsKind = "averaged",
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much answers depend on what surrounds a voxel.
+
+    Predicts pairs of shifted crops and compares the two answers inside their overlap. A project
+    in place of DATA stands for its test cases. The figures stay in the run, as context.json.
+
+    Example: tracoco context heart/runs/tracoco-seed0 heart
+    """
+    from tracoco.evaluation.context import ContextChoice, measure_context
+    from tracoco.report.context import context_table
+
+    result = measure_context(
+        run,
+        data,
+        ContextChoice(shifts, seed),
+        checkpoint=checkpoint,
+        weights=weights,
+        device=device,
+        console=progress_console(),
+    )
+    if as_json:
+        print_json(result)
+    else:
+        print_table(context_table(result))
+        print(f"next: tracoco report {run}")

@@ -1,0 +1,36 @@
+"""`tracoco demo`: the whole path on phantom scans."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import AsJson, Device, Seed, app
+from tracoco.console import print_json, print_table, progress_console
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")] = Path("demo"),
+    seed: Seed = 0,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Go the whole way on phantom scans, to a report.
+
+    It does what your own scans would get: init, prepare, train supervised and tracoco, predict,
+    evaluate, report.
+
+    Example: tracoco demo --out demo --seed 1
+    """
+    from tracoco.demo.run import run_demo
+    from tracoco.report.compare import comparison_table
+
+    result = run_demo(out, seed, device, None if as_json else progress_console())
+    if as_json:
+        print_json(result.to_json())
+        return
+    print_table(comparison_table(result.rows))
+    for name, path in result.paths.items():
+        print(f"{name:24}{path}")
+    print(f"{'time':24}{result.seconds:.0f} s")

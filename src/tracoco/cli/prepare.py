@@ -1,0 +1,36 @@
+"""`tracoco prepare`: normalise and resample the scans of a project."""
+
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import ProjectFolder, app
+from tracoco.console import counted, progress_console
+
+
+@app.command()
+def prepare(
+    project: ProjectFolder,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; by default what suits machine and data.")
+    ] = None,
+) -> None:
+    """Normalise and resample scans into the store; what is there already is left.
+
+    Example: tracoco prepare heart
+    """
+    from tracoco.project.folder import Project
+    from tracoco.project.prepare import prepare as fill_store
+
+    opened = Project(project)
+    splits = opened.load_splits()
+    with counted("preparing", len(splits.ids), progress_console()) as on_case:
+        count = fill_store(opened, on_case, workers)
+    print(f"{count} cases in {opened.store_root}")
+    print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
+    if not splits.unlabelled and len(splits.labelled) > 1:
+        few = max(1, len(splits.labelled) // 10)
+        print(
+            f"every scan has a label: with --set data.labelled={few} in place of --method, the "
+            f"labels of all but {few} are hidden and the others learnt from without"
+        )

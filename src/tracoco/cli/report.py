@@ -1,0 +1,26 @@
+"""`tracoco report`: one HTML page about a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracoco.cli.app import RunArgument, app
+
+
+@app.command()
+def report(
+    run: RunArgument,
+    scores: Annotated[
+        list[Path] | None, typer.Option(help="A scores.json that is not in RUN/predictions.")
+    ] = None,
+) -> None:
+    """Write one HTML page about a run.
+
+    Settings, curves, health of the pseudo-labels, cases, pictures.
+
+    Example: tracoco report heart/runs/tracoco-seed0
+    """
+    from tracoco.report.page import write_report
+
+    print(write_report(run, scores or ()))

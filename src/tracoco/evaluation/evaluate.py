@@ -1,0 +1,232 @@
+"""Which prediction belongs to which truth; a missing one is a problem, never a shorter table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracoco.components import remove_small_components
+from tracoco.errors import UserError, raise_all
+from tracoco.evaluation.scores import CaseScore, Protocol, Summary, score_case, summarise
+from tracoco.files import write_json
+from tracoco.inference.manifest import further_files, merged_note
+from tracoco.malloc import freed_memory_kept, reused_blocks
+from tracoco.project.folder import Project
+from tracoco.project.layouts.community import case_name, volumes_below
+from tracoco.scans.reader import read_label, scans_in
+from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two files of one case."""
+
+    case: str
+    prediction: Path
+    truth: Path
+
+
+def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
+    """Two files make one pair; two folders are paired by stem. Also what keeps files unpaired.
+
+    A project as truth stands for the labels of its test cases.
+    """
+    for path in (prediction, truth):
+        if not path.exists():
+            raise UserError(f"{path} does not exist")
+    if prediction.is_dir() != truth.is_dir():
+        raise UserError(
+            f"{prediction} and {truth} are a file and a folder; give two files or two folders"
+        )
+    if prediction.is_file():
+        return [Pair(case_name(truth), prediction, truth)], []
+    problems: list[str] = []
+    predictions = _by_stem(prediction, problems)
+    if Project(truth).exists:
+        truths = {case.id: case.label for case in Project(truth).test_cases() if case.label}
+    else:
+        truths = _by_stem(truth, problems, below=True)
+    for stem in sorted(predictions.keys() ^ truths.keys()):
+        problems.append(
+            f"{predictions[stem]} has no truth: {truth} has no '{stem}'; add it, or move it away"
+            if stem in predictions
+            else f"{truths[stem]} has no prediction: {prediction} has no '{stem}'; predict it first"
+        )
+    shared = sorted(predictions.keys() & truths.keys())
+    return [Pair(stem, predictions[stem], truths[stem]) for stem in shared], problems
+
+
+def _by_stem(folder: Path, problems: list[str], *, below: bool = False) -> dict[str, Path]:
+    """The labels of a folder by case; those of HDF5 scans in folders below it only if asked.
+
+    Predictions never lie there: a folder of scans in their place would be scored with itself.
+    """
+    found: dict[str, Path] = {}
+    maps = further_files(folder)  # they lie beside the labels that they belong to
+    for path in (path for path in scans_in(folder) if path.name not in maps):
+        name = case_name(path)
+        first = found.setdefault(name, path)
+        if first != path:
+            problems.append(f"{first} and {path.name} are both '{name}'; keep one")
+    if below and not found:
+        found = volumes_below(folder)
+    if not found:
+        raise UserError(f"{folder} holds no scan; give the folder that the label files are in")
+    return found
+
+
+def check_pairs(pairs: Sequence[Pair], known: set[int], problems: list[str]) -> list[int]:
+    """Collect what does not fit, and give the classes: known ones, and all of the truths but 0."""
+    predicted: dict[Pair, set[int]] = {}
+    true: set[int] = set()
+    for pair in pairs:
+        try:
+            prediction, truth = read_label(pair.prediction), read_label(pair.truth)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        problems.extend(_grid_problems(prediction, truth))
+        predicted[pair] = _values(prediction)
+        true |= _values(truth)
+    if predicted and not true:
+        problems.append("no truth has a labelled voxel: all are 0, so there is nothing to score")
+    else:
+        problems.extend(_unknown_values(predicted, true | known))
+    return sorted(true | known)
+
+
+def _values(label: LabelScan) -> set[int]:
+    return set(np.unique(label.array[label.array != 0]).tolist())
+
+
+def _unknown_values(predicted: Mapping[Pair, set[int]], true: set[int]) -> Iterator[str]:
+    for pair, values in predicted.items():
+        if values - true:
+            yield (
+                f"{pair.prediction} has the values {_listed(values - true)}, which no truth has; "
+                f"known are {_listed(true)}. Give its classes the values of the truth"
+            )
+
+
+def _listed(values: set[int]) -> str:
+    return ", ".join(map(str, sorted(values)))
+
+
+def _grid_problems(prediction: LabelScan, truth: LabelScan) -> Iterator[str]:
+    if prediction.array.shape != truth.array.shape:
+        yield (
+            f"{prediction.source} has {prediction.array.shape} voxels, {truth.source} has "
+            f"{truth.array.shape}; resample the prediction to the grid of its scan"
+        )
+        return
+    x, y, z = truth.array.shape
+    off = voxels_apart(truth.affine, prediction.affine, (x, y, z))
+    if off > SAME_GRID:
+        yield (
+            f"{prediction.source} and {truth.source} lie up to {off:.2f} voxels apart in space; "
+            "write the prediction with the affine of its scan, or resample it to that grid"
+        )
+
+
+SHARES = ("dice", "jaccard", "nsd", "volume_error")
+"""Scores that are computed as fractions and shown in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of all cases and classes, and the conventions that they follow."""
+
+    scores: tuple[CaseScore, ...]
+    protocol: Protocol
+
+    @property
+    def summary(self) -> Summary:
+        """One row for everything."""
+        return summarise(self.scores)
+
+    @property
+    def classes(self) -> dict[tuple[int, str], Summary]:
+        """One row for each class, by its value and name."""
+        keys = dict.fromkeys((score.label, score.name) for score in self.scores)
+        return {
+            key: summarise([s for s in self.scores if (s.label, s.name) == key]) for key in keys
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; overlaps and volume errors in percent."""
+        return {
+            "protocol": asdict(self.protocol),
+            "summary": asdict(self.summary),
+            "classes": [
+                {"label": label, "name": name, **asdict(row)}
+                for (label, name), row in self.classes.items()
+            ],
+            "rows": [_in_percent(asdict(score)) for score in self.scores],
+        }
+
+
+def evaluate_predictions(
+    prediction: Path, truth: Path, protocol: Protocol | None = None
+) -> dict[str, Any]:
+    """Evaluate, and keep the scores of a folder beside its predictions as `scores.json`."""
+    result = score_predictions(prediction, truth, protocol or Protocol())
+    if prediction.is_dir():  # the scores of one file are not those of its folder
+        write_json(prediction / "scores.json", result)
+    return result
+
+
+def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> dict[str, Any]:
+    """Scores as plain values, with what must be said of the predictions.
+
+    Class names come from the note that `predict` left there, if it did, and so do a watermark and
+    whether the predictions were cleaned (CCT) when they were made.
+    """
+    folder = prediction if prediction.is_dir() else prediction.parent
+    note = merged_note(folder)
+    names = {int(value): name for value, name in note.get("labels", {}).items()}
+    evaluation = evaluate(prediction, truth, protocol, names)
+    origin = {
+        "prediction": str(prediction.absolute()),
+        "truth": str(truth.absolute()),
+        "watermark": note.get("watermark", ""),
+        "predicted_with_cct": note.get("cct", False),
+    }
+    return origin | evaluation.to_json()
+
+
+def evaluate(
+    prediction: Path, truth: Path, protocol: Protocol, names: Mapping[int, str] | None = None
+) -> Evaluation:
+    """Score a label file against the truth, or a folder of them, paired by name.
+
+    Args:
+        prediction: a file, or a folder with one file a case.
+        truth: a file or a folder, as `prediction` is.
+        protocol: unit of distances, the score of empty masks, whether predictions are cleaned.
+        names: class value to name; a class without one is called by its value. A named class
+            counts even where no truth has it, so that inventing it does not go unseen.
+    """
+    pairs, problems = pair_files(prediction, truth)
+    # Everything is read once for the checks and again for the scores: hundreds of volumes do not
+    # fit in memory, and nobody wants to learn of a missing file after an hour.
+    known = names or {}
+    with freed_memory_kept(), reused_blocks():
+        values = check_pairs(pairs, set(known), problems)
+        raise_all(problems)
+        classes = {value: known.get(value, str(value)) for value in values}
+        scores = [score for pair in pairs for score in _score_pair(pair, classes, protocol)]
+    return Evaluation(tuple(scores), protocol)
+
+
+def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> list[CaseScore]:
+    found, truth = read_label(pair.prediction).array, read_label(pair.truth)
+    if protocol.cct:
+        found = remove_small_components(found)
+    return score_case(pair.case, found, truth.array, truth.spacing_mm, classes, protocol)
+
+
+def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
+    shares = {key: row[key] for key in SHARES if row[key] is not None}
+    return row | {key: 100 * value for key, value in shares.items()}

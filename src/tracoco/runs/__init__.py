@@ -1,0 +1,1 @@
+"""Run folders: settings, checkpoints and log of a training, and its method built from them."""

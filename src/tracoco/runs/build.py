@@ -1,0 +1,160 @@
+"""From a run's settings and plan to its method, the same for training and for prediction."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from tracoco.config import FILTERS, STEPS, Config, NetworkConfig
+from tracoco.errors import UserError
+from tracoco.geometry import Index, Strides
+from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.networks import network_facts
+from tracoco.networks.network import build_network, check_crop, check_strided, is_strided
+from tracoco.networks.statistics import split_statistics
+from tracoco.project.levels import choose_strides, crop_problem, form_problem
+from tracoco.project.plan import Plan
+
+
+def resolved(config: Config, plan: Plan) -> Config:
+    """The settings with all that they leave to the plan filled in."""
+    config = planned(config, plan)
+    labelled, unlabelled = plan.batch
+    data, network = config.data, config.network
+    sizes = {
+        "crop": run_crop(config, plan),
+        "labelled_batch": labelled if data.labelled_batch is None else data.labelled_batch,
+        "unlabelled_batch": unlabelled if data.unlabelled_batch is None else data.unlabelled_batch,
+    }
+    depth = {"strides": run_strides(config, plan) or None}
+    return config.model_copy(
+        update={"data": data.model_copy(update=sizes), "network": network.model_copy(update=depth)}
+    )
+
+
+def planned(config: Config, plan: Plan) -> Config:
+    """The settings with width, steps and precision of the plan where they do not say their own.
+
+    The plan's width is for the network that it was planned with, as its strides are.
+    """
+    network, training = config.network, config.training
+    meant = plan.filters if network.name == NetworkConfig().name else None
+    width = {"filters": network.filters or meant or FILTERS}
+    meant_precision = plan.precision if training.precision == "auto" else None
+    length = {
+        "steps": training.steps or plan.steps or STEPS,
+        "precision": meant_precision or training.precision,
+    }
+    return config.model_copy(
+        update={
+            "network": network.model_copy(update=width),
+            "training": training.model_copy(update=length),
+        }
+    )
+
+
+def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
+    """Build the method of a run, its weights drawn from the run's seed."""
+    config = resolved(config, plan)
+    facts = RunFacts(
+        classes=plan.classes,
+        channels=plan.channels,
+        dimensions=plan.dimensions,
+        total_steps=config.training.length,
+        steps_per_epoch=steps_per_epoch,
+        unlabelled_batch=config.data.batch[1],
+        intensity_range=plan.intensity_range,
+        intensity_limits=plan.intensity_limits,
+    )
+    network = partial(_network, config, plan)
+    with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
+        torch.manual_seed(config.seed)
+        method = build_method(config.method, network, facts)
+    if config.network.statistics == "separate":
+        split_statistics(method, *config.data.batch)
+    return method
+
+
+def _network(
+    config: Config, plan: Plan, name: str | None = None, options: Mapping[str, Any] | None = None
+) -> nn.Module:
+    """The network of the settings, or another one as wide, for crops of the same size."""
+    if name is not None:
+        other = {"name": name, "strides": None, "options": dict(options or {})}
+        config = config.model_copy(update={"network": config.network.model_copy(update=other)})
+    return build_network(
+        config.network.name,
+        channels=plan.channels,
+        classes=plan.classes,
+        dimensions=plan.dimensions,
+        filters=config.network.width,
+        options=config.network.options,
+        crop=run_crop(config, plan)[-plan.dimensions :],
+        strides=run_strides(config, plan),
+        normalisation=config.network.normalisation,
+        decoder=config.network.decoder,
+    )
+
+
+def run_crop(config: Config, plan: Plan) -> Index:
+    """The crop of a run in the store's axis order; a slice thick in 2D projects."""
+    crop = _given_crop(config, plan)
+    check_crop(config.network.name, crop[-plan.dimensions :], run_strides(config, plan))
+    return crop
+
+
+def run_strides(config: Config, plan: Plan) -> Strides:
+    """How the networks of a run go down their levels; empty for those that cannot be told.
+
+    The plan's go with the plan's crop; for another crop that they do not fit, new ones are chosen.
+    """
+    name, given = config.network.name, config.network.strides
+    if given is not None:
+        check_strided(name, plan.dimensions)
+        problem = form_problem(given, plan.dimensions)
+        if problem:
+            raise UserError(f"network.strides {list(map(list, given))}: {problem}")
+        return given or network_facts(name, plan.dimensions).own_strides(plan.dimensions)
+    if not is_strided(name, plan.dimensions):
+        return ()
+    crop = _given_crop(config, plan)[-plan.dimensions :]
+    own = network_facts(name, plan.dimensions).own_strides(plan.dimensions)
+    if not plan.strides:
+        return own
+    if not crop_problem(plan.strides, crop):
+        return plan.strides
+    return choose_strides(crop, plan.spacing_mm[-plan.dimensions :]) or own
+
+
+def _given_crop(config: Config, plan: Plan) -> Index:
+    crop = tuple(config.data.crop or plan.crop)
+    if plan.dimensions == 2 and len(crop) == 2:
+        crop = (1, *crop)
+    if len(crop) != 3 or (plan.dimensions == 2 and crop[0] != 1):
+        raise UserError(
+            f"data.crop {list(crop)} has not the {plan.dimensions} axes of a {plan.dimensions}D "
+            f"project; give one length for each, e.g. {list(plan.crop[-plan.dimensions :])}"
+        )
+    return crop
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto`, `cpu`, `cuda`, `cuda:N` or `mps`; `auto` takes the best that is there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"--device '{name}' is unknown; use auto, cpu, cuda:N or mps") from None
+    present = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not present.get(device.type, False):
+        raise UserError(f"--device '{name}' is not on this machine; use auto or cpu")
+    return device

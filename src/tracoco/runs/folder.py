@@ -1,0 +1,137 @@
+"""A run's folder: all that is needed to go on with it, or to predict with it elsewhere."""
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tracoco.config import Config, parse_recorded
+from tracoco.errors import UserError
+from tracoco.files import read_json, write_json, write_text
+from tracoco.project.plan import Plan, read_plan, write_plan
+from tracoco.project.splits import Splits, read_splits, write_splits
+
+DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
+"""What is written before the first step, in this order."""
+CHOSEN_ON_TEST = "best was chosen on the test cases"
+"""Stands by everything that is shown of such a checkpoint: its scores estimate nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of the files in a run's folder."""
+
+    root: Path
+
+    @property
+    def facts_file(self) -> Path:
+        """Versions, hashes and figures of the data."""
+        return self.root / "facts.json"
+
+    @property
+    def log_file(self) -> Path:
+        """One line a step."""
+        return self.root / "log.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder describes a run; `config.yaml` is written last, as the seal."""
+        return (self.root / "config.yaml").exists()
+
+    def checkpoint(self, name: str) -> Path:
+        """`last` or `best`."""
+        return self.root / f"{name}.pt"
+
+    def config(self) -> Config:
+        """The resolved settings."""
+        path = self.root / "config.yaml"
+        if not self.begun:
+            raise UserError(f"{self.root} is not a run: it has no config.yaml")
+        return parse_recorded(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+
+    def plan(self) -> Plan:
+        """The plan of the project that the run was trained in."""
+        return read_plan(self.root / "plan.yaml")
+
+    def splits(self) -> Splits:
+        """The cases that the run was trained, validated and is to be tested on."""
+        return read_splits(self.root / "splits.json")
+
+    def facts(self) -> dict[str, Any]:
+        """What was true when the run began; how it is computed, since it was resumed."""
+        facts: dict[str, Any] = read_json(self.facts_file)
+        return facts
+
+    def recorded_precision(self) -> str | None:
+        """What the run was computed in so far; None for a run that has not begun."""
+        precision: str | None = (
+            self.facts().get("computed", {}).get("precision") if self.begun else None
+        )
+        return precision
+
+    def renew_facts(self, changed: dict[str, Any]) -> None:
+        """Put these in the place of those that the run had so far."""
+        known = self.facts()
+        if known | changed != known:
+            write_json(self.facts_file, known | changed)
+
+    def watermark(self, checkpoint: str) -> str:
+        """What must be said wherever results of `checkpoint` are shown; mostly nothing."""
+        on_test = checkpoint == "best" and self.config().training.select_on == "test"
+        of_data = self.facts().get("watermark", "")
+        return "; ".join(mark for mark in (of_data, CHOSEN_ON_TEST if on_test else "") if mark)
+
+    def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
+        """Write what describes the run before its first step, or nothing at all."""
+        new = not self.root.exists()
+        try:
+            write_json(self.facts_file, facts | versions())
+            write_plan(self.root / "plan.yaml", plan)
+            write_splits(self.root / "splits.json", splits)
+            text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+            write_text(self.root / "config.yaml", text)
+        except BaseException:
+            for name in DESCRIPTION:
+                (self.root / name).unlink(missing_ok=True)
+            if new:
+                self.root.rmdir()
+            raise
+
+    def check_free(self, *, resume: bool) -> None:
+        """Refuse a folder that is in use: a run's folder is never written over.
+
+        With `resume`, what a start that was cut short has left does not count.
+        """
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"{self.root} is a file; choose another --out")
+        found = [path.name for path in self.root.iterdir()] if self.root.exists() else []
+        if resume and not all(name.endswith(DESCRIPTION) for name in found):
+            raise UserError(f"{self.root} is no run: it has no config.yaml; choose another --out")
+        if found and not resume:
+            raise UserError(f"{self.root} already exists; add --resume, or choose another --out")
+
+
+def versions() -> dict[str, str]:
+    """What a result may depend on besides the settings."""
+    packages = {name: importlib.metadata.version(name) for name in ("tracoco", "torch", "numpy")}
+    return packages | {"python": platform.python_version(), "git": _git_hash()}
+
+
+def _git_hash() -> str:
+    """The commit of a source checkout; empty for a package that is installed, wherever that is."""
+    tracked = _git("ls-files", "--error-unmatch", Path(__file__).name)
+    return _git("rev-parse", "HEAD") if tracked else ""
+
+
+def _git(*words: str) -> str:
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "-C", str(Path(__file__).parent), *words]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    return result.stdout.strip()

@@ -1,0 +1,1 @@
+"""Studies of methods: grids of runs, and the tables and figures of the paper."""

@@ -1,0 +1,1 @@
+"""Grids of runs: each is trained or resumed, then tested, and kept as one small file."""

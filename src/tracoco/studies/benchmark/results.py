@@ -1,0 +1,236 @@
+"""The most memory that a training held, as far as the system tells."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+import torch
+
+from tracoco.components import remove_small_components
+from tracoco.errors import UserError
+from tracoco.evaluation.scores import Protocol
+from tracoco.files import read_json, write_json
+from tracoco.malloc import give_back_freed_memory
+from tracoco.runs.folder import RunFolder, versions
+from tracoco.runs.log import read_log
+from tracoco.scans.reader import read_label
+from tracoco.studies.benchmark.grid import GridRun
+
+STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+FORGET_PEAK = "5"
+"""What Linux takes as the order to count the peak of resident memory anew."""
+
+
+@contextmanager
+def peak_noted(folder: Path, device: torch.device) -> Iterator[None]:
+    """Note in a run's folder how much was held at most; a run in parts has the most of them.
+
+    On a GPU it is what torch had allocated there, elsewhere the memory of this process, torch
+    itself included. On systems that do not tell nothing is noted.
+    """
+    counting = start_count(device)
+    try:
+        yield
+    finally:
+        if counting and folder.is_dir():
+            peak = max(noted_peak(folder) or 0.0, counted_mb(device))
+            write_json(folder / "memory.json", {"peak_mb": peak})
+
+
+def noted_peak(folder: Path) -> float | None:
+    """The peak of a run in MB of a million bytes, if it was noted."""
+    path = folder / "memory.json"
+    return float(read_json(path)["peak_mb"]) if path.exists() else None
+
+
+def start_count(device: torch.device) -> bool:
+    """Forget earlier peaks, and give back what earlier runs of this process have freed.
+
+    False where the system does not let peaks be counted anew: an old one says nothing of a run.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return True
+    give_back_freed_memory()
+    try:
+        RESET.write_text(FORGET_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def counted_mb(device: torch.device) -> float:
+    """The peak since the count started."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e6
+    lines = STATUS.read_text(encoding="ascii").splitlines()
+    held = next(line for line in lines if line.startswith("VmHWM"))
+    return int(held.split()[1]) * 1024 / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One run on its test cases. Overlaps in percent, distances in the protocol's units."""
+
+    dataset: str
+    method: str
+    labelled: int
+    unlabelled: int
+    seed: int
+    steps: int
+    checkpoint: str
+    cases: int
+    dice: float | None
+    jaccard: float | None
+    asd: float | None
+    hd95: float | None
+    missed: int
+    units: str
+    empty: str
+    cct: bool
+    watermark: str
+    """What must be said wherever the figures are shown."""
+    case_dice: dict[str, float]
+    """Mean over the structures of each case, so that two runs can be compared case by case."""
+    seconds: float
+    """Of all steps together, validation and saving not counted."""
+    seconds_a_step: float
+    """Median of the run."""
+    seconds_a_case: float
+    """Median of the predictions."""
+    versions: dict[str, Any]
+    peak_mb: float | None = None
+    """The most memory that the training held; None where the system does not tell."""
+
+
+def write_result(path: Path, result: RunResult) -> None:
+    """Keep a result."""
+    write_json(path, asdict(result))
+
+
+def read_result(path: Path) -> RunResult:
+    """Read a result that was kept."""
+    try:
+        return RunResult(**read_json(path))
+    except TypeError as error:
+        raise UserError(f"{path} is of another version; delete it and run again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean over seeds and its spread (n - 1), which a single seed does not have."""
+
+    mean: float
+    sd: float | None
+    count: int
+
+
+def over_seeds(results: Sequence[object], figure: str) -> Spread | None:
+    """Mean and spread of one attribute over the results that have it; None if none has."""
+    values = [value for each in results if (value := getattr(each, figure)) is not None]
+    if not values:
+        return None
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A folder of results."""
+
+    root: Path
+
+    def path(self, run: GridRun) -> Path:
+        """The file of one run."""
+        return self.root / f"{run.name}.json"
+
+    def keep(self, run: GridRun, folder: Path, result: RunResult) -> None:
+        """Write down what came of a run, its row, and its folder's name."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        write_json(self.path(run), {"row": run.row, "run": folder.name, **asdict(result)})
+
+    def find(self, run: GridRun, folder: Path) -> RunResult | None:
+        """The result of a run, if it is there and of just this folder.
+
+        A folder's name changes with every setting and every scan, so a result of others is none.
+        """
+        kept = self.read(run)
+        return kept[1] if kept and kept[0] == folder.name else None
+
+    def read(self, run: GridRun) -> tuple[str, RunResult] | None:
+        """The name of the folder that a result is of, and the result; None if there is none."""
+        path = self.path(run)
+        if not path.exists():
+            return None
+        values = read_json(path)
+        try:
+            del values["row"]
+            name = values.pop("run")
+            return name, RunResult(**values)
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{path} is of another version; delete it and run again") from error
+
+
+def run_result(
+    folder: Path, dataset: str, checkpoint: str, protocol: Protocol, scores: dict[str, Any]
+) -> RunResult:
+    """Sum up a run that is trained, predicted and scored.
+
+    Args:
+        folder: of the run.
+        dataset: what results call the data.
+        checkpoint: the one whose predictions were scored.
+        protocol: by which they were.
+        scores: of the test cases.
+    """
+    run = RunFolder(folder)
+    config, splits, summary = run.config(), run.splits(), scores["summary"]
+    log = read_log(run.log_file)
+    rows = read_json(folder / "predictions" / checkpoint / "predictions.json")["rows"]
+    facts = run.facts()
+    return RunResult(
+        dataset=dataset,
+        method=config.method.name,
+        labelled=len(splits.labelled),
+        unlabelled=len(splits.unlabelled) if config.data.batch[1] else 0,
+        seed=config.seed,
+        steps=config.training.length,
+        checkpoint=checkpoint,
+        **{key: summary[key] for key in ("cases", "dice", "jaccard", "asd", "hd95", "missed")},
+        units=protocol.units,
+        empty=protocol.empty,
+        cct=protocol.cct,
+        watermark=scores["watermark"],
+        case_dice=_case_dice(scores["rows"]),
+        seconds=sum(record["seconds"] for record in log),
+        seconds_a_step=median(record["seconds"] for record in log),
+        seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, protocol),
+        versions={key: facts[key] for key in versions() if key in facts},
+        peak_mb=noted_peak(folder),
+    )
+
+
+def _case_dice(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean Dice of each case in percent; a structure that nobody has is not counted."""
+    found = defaultdict(list)
+    for row in rows:
+        if row["dice"] is not None:
+            found[row["case"]].append(row["dice"])
+    return {case: fmean(values) for case, values in found.items()}
+
+
+def _cleaning(rows: list[dict[str, Any]], protocol: Protocol) -> float:
+    """Seconds that the removal of small components takes a case, if the protocol has it."""
+    if not protocol.cct:
+        return 0.0
+    seconds = []
+    for row in rows:
+        label = read_label(Path(row["prediction"])).array
+        began = time.perf_counter()
+        remove_small_components(label)
+        seconds.append(time.perf_counter() - began)
+    return median(seconds)

@@ -1,0 +1,139 @@
+"""What the paper holds, by name, and how each table and figure is answered."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracoco.errors import UserError, did_you_mean
+from tracoco.studies.paper.rows import TABLES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tracoco.studies.paper.request import PaperRequest
+
+ANALYSES = {
+    "complexity": (
+        "tracoco.studies.paper.complexity:complexity_answer",
+        "Parameters, multiply-accumulates and seconds a case of each network",
+    ),
+    "gradient-analysis": (
+        "tracoco.studies.paper.gradients:gradient_answer",
+        "How hard MSE, CE and CRC pull, for sure and unsure pseudo-labels",
+    ),
+}
+"""Tables that need no training: what answers them, and their title."""
+
+FIGURES = {
+    "supervised-by-labels": (
+        "tracoco.studies.paper.figures.labels:label_counts",
+        "TraCoCo against supervised learning, by number of labels",
+    ),
+    "confidence": (
+        "tracoco.studies.paper.figures.confidence:confidence",
+        "Confidence in background and foreground, learnt with MSE and with CRC",
+    ),
+    "thresholds": (
+        "tracoco.studies.paper.figures.thresholds:thresholds",
+        "Dice by the thresholds gamma and beta of CRC",
+    ),
+    "training-time": (
+        "tracoco.studies.paper.figures.time:training_time",
+        "Seconds a step, by method",
+    ),
+    "divergence": (
+        "tracoco.studies.paper.figures.divergence:divergence",
+        "How far two networks drift apart while they train",
+    ),
+    "qualitative": (
+        "tracoco.studies.paper.figures.qualitative:qualitative",
+        "One scan, segmented by several methods, as slice and surface",
+    ),
+    "context": (
+        "tracoco.studies.paper.figures.context:context",
+        "One scan, two translated crops, and where the answers differ in their overlap",
+    ),
+}
+"""What draws each figure, and its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer for a person and for a program."""
+
+    table: "RenderableType"
+    values: dict[str, Any]
+    lines: tuple[str, ...] = ()
+    """What is said below the table: where a picture is, what to do next."""
+
+
+def contents_table() -> list[dict[str, str]]:
+    """All tables and figures with their titles; lists without importing torch."""
+    tables = [{"name": name, "kind": "table", "title": title} for name, title in TABLES.items()]
+    analyses = [
+        {"name": name, "kind": "table", "title": title} for name, (_, title) in ANALYSES.items()
+    ]
+    figures = [
+        {"name": name, "kind": "figure", "title": title} for name, (_, title) in FIGURES.items()
+    ]
+    return [*tables, *analyses, *figures]
+
+
+def answer(
+    name: str, request: "PaperRequest", *, rows: tuple[str, ...] = (), out: Path | None = None
+) -> Shown:
+    """Run what is missing and show it.
+
+    Args:
+        name: a table or figure.
+        request: on which projects, at which size.
+        rows: of a table, those with these names alone.
+        out: a figure's file; in the project's folder if not given.
+    """
+    shown: Shown
+    _check_options(name, request, rows, out)
+    if name in TABLES:
+        shown = _found("tracoco.studies.paper.results:results_answer")(name, request, rows)
+    elif name in ANALYSES:
+        shown = _found(ANALYSES[name][0])(request)
+    elif name in FIGURES:
+        shown = _figure(name, request, out)
+    else:
+        known = [row["name"] for row in contents_table()]
+        raise UserError(f"the paper has no table or figure '{name}'; {did_you_mean(name, known)}")
+    return shown
+
+
+def _figure(name: str, request: "PaperRequest", out: Path | None) -> Shown:
+    target, title = FIGURES[name]
+    shown: Shown
+    if request.projects:
+        drawing = _found("tracoco.studies.paper.figure:figure_answer")
+        shown = drawing(name, title, _found(target), request, out)
+    else:
+        shown = _found("tracoco.studies.paper.figure:figure_listing")(name, title)
+    return shown
+
+
+def _check_options(
+    name: str, request: "PaperRequest", rows: tuple[str, ...], out: Path | None
+) -> None:
+    """Refuse what would be ignored."""
+    if out and name not in FIGURES:
+        raise UserError(f"--out is for figures, and '{name}' is a table; --json prints its values")
+    if out and not request.projects:
+        raise UserError(
+            f"--out is for a figure that is drawn from a project; tracoco paper {name} "
+            "--project [DATASET=]FOLDER"
+        )
+    if rows and name not in TABLES:
+        raise UserError(f"--row chooses rows of a table of results, which '{name}' is not")
+    if request.projects and name in ANALYSES:
+        raise UserError(f"'{name}' needs no project; leave out --project")
+
+
+def _found(target: str) -> Any:
+    """What answers, imported only now: torch takes seconds."""
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,149 @@
+"""The processes of a run: one alone, or several started by `torchrun`."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tracoco.errors import UserError
+from tracoco.runs.build import choose_device
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """This process among those of the run."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    def wrap(self, method: nn.Module, *, idle_networks: bool = False) -> nn.Module:
+        """Average the gradients of all processes, however many networks the method has.
+
+        Buffers are not exchanged: each process keeps its own BatchNorm statistics during training,
+        and its own banks, class weights and thresholds, all made of its own crops. Rank 0's are
+        the ones that are saved.
+
+        Args:
+            method: with all of its networks.
+            idle_networks: look at every step which networks have a gradient, which takes time;
+                else all must have one.
+        """
+        if self.world_size == 1:
+            return method
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(
+            method,
+            device_ids=devices,
+            broadcast_buffers=False,
+            find_unused_parameters=idle_networks,
+        )
+
+    def clock(self) -> float:
+        """Seconds, once the device has done all that it was asked for."""
+        if self.device.type == "cuda":  # it takes orders faster than it carries them out
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def largest(self, values: list[int]) -> list[int]:
+        """The largest of each value over all processes."""
+        if self.world_size == 1:
+            return values
+        shared = torch.tensor(values, device=self.device)
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+        return [int(value) for value in shared]
+
+    def mean(self, values: list[float]) -> list[float]:
+        """The mean of each value over all processes."""
+        if self.world_size == 1 or not values:
+            return values
+        shared = torch.tensor(values, device=self.device)
+        dist.all_reduce(shared)
+        return [float(value) for value in shared / self.world_size]
+
+    def all_agree(self, agreed: bool) -> bool:  # noqa: FBT001 - the value itself
+        """Whether it is true in every process."""
+        return self.largest([int(not agreed)]) == [0]
+
+    def wait(self) -> None:
+        """Wait until every process has come here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined_team(device: str) -> Iterator[Team]:
+    """Join the processes that `torchrun` started, or be alone; leave them at the end."""
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
+        yield Team(0, 1, choose_device(device))
+        return
+    local = choose_device(device)
+    if local.type == "cuda":
+        local = _own_gpu(local, int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(local)
+    backend = "nccl" if local.type == "cuda" else "gloo"
+    # Long, since the others wait while rank 0 scores the validation cases.
+    dist.init_process_group(backend, timeout=timedelta(hours=2))
+    team = Team(dist.get_rank(), world_size, local)
+    try:
+        yield team
+        team.wait()  # nobody hangs up while another is still talking
+    finally:
+        dist.destroy_process_group()
+
+
+def _own_gpu(device: torch.device, local_rank: int) -> torch.device:
+    if device.index is not None:
+        raise UserError(f"--device {device} would be shared by all processes; use cuda or auto")
+    return choose_device(f"cuda:{local_rank}")
+
+
+def let_train_fast(device: torch.device) -> None:
+    """Let a GPU be fast in all of this process.
+
+    That a resumed run is bitwise the same is promised for CPUs alone.
+    """
+    if device.type == "cuda":
+        # All crops have one size, so that the convolutions that win on the first are worth a try.
+        torch.backends.cudnn.benchmark = True
+        # Convolutions round to TF32 by torch's default; matrix products may as well.
+        torch.set_float32_matmul_precision("high")
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """The signal that asked this process to stop, or 0."""
+
+    signal: int = 0
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Note SIGTERM and the first SIGINT instead of dying of them; a second SIGINT interrupts."""
+    request = StopRequest()
+
+    def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+        request.signal = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

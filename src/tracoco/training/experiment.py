@@ -1,0 +1,297 @@
+"""Whether the cases of a project are enough for the settings of a run."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tracoco.config import Config, recorded_settings
+from tracoco.data.crop_pair import CropRule
+from tracoco.data.crop_positions import has_room
+from tracoco.data.source import BatchSource, Share
+from tracoco.errors import UserError
+from tracoco.evaluation.validation import mean_dice
+from tracoco.geometry import Index
+from tracoco.inference.sliding_window import check_windows
+from tracoco.methods import method_row
+from tracoco.methods.method import Method, dropped_settings, resolved_choice
+from tracoco.project.folder import Project
+from tracoco.project.plan import FOR_IMPORTED, Plan
+from tracoco.project.planner import within_cases
+from tracoco.project.splits import Splits, with_fewer_labels
+from tracoco.project.store import Store, StoredCase
+from tracoco.runs.build import resolved, run_crop, run_method
+from tracoco.runs.folder import CHOSEN_ON_TEST
+from tracoco.text import count, listed
+from tracoco.training.distributed import Team
+from tracoco.training.starting_weights import StartingWeights
+from tracoco.training.trainer import Validate
+
+
+def check_cases(config: Config, splits: Splits, source: Path) -> None:
+    """Refuse settings that need cases which the split does not have; `source` is its file."""
+    name = config.method.name
+    taught = method_row(name).taught
+    if taught and not (splits.unlabelled or config.data.reuse_labelled):
+        raise UserError(
+            f"{source} has no unlabelled cases, which '{name}' learns from; add scans without "
+            "labels, hide some with data.labelled=N, set data.reuse_labelled to true, or use "
+            "--method supervised"
+        )
+    if taught and not config.data.batch[1]:
+        raise UserError(
+            f"data.unlabelled_batch is 0, but '{name}' learns from unlabelled crops; "
+            "set it to 2, or use --method supervised"
+        )
+    if config.training.select_on == "test" and not splits.test:
+        raise UserError(
+            f"{source} has no test cases, which training.select_on=test chooses on; "
+            "leave it out, or keep test cases with `tracoco init --test N`"
+        )
+
+
+def check_slices(config: Config, plan: Plan) -> None:
+    """Refuse to sample slices where networks see volumes."""
+    if plan.dimensions == 3 and config.data.slice_sampling == "uniform":
+        raise UserError(
+            "data.slice_sampling=uniform is for 2D projects, and networks see volumes here; "
+            "leave it out"
+        )
+
+
+def room_warning(shapes: Sequence[Index], crop: Index, room: float) -> list[str]:
+    """A line if some scans leave crops no other place along any axis, else nothing.
+
+    Args:
+        shapes: of the stored scans that crops are drawn from.
+        crop: size of a crop in the same axis order.
+        room: `DataConfig.room`.
+    """
+    still = sum(not has_room(shape, crop, room) for shape in shapes)
+    if not still:
+        return []
+    size = " x ".join(str(n) for n in crop if n > 1)
+    return [
+        f"warning: {still} of {len(shapes)} scans leave crops of {size} voxels no room to "
+        "translate: there both crops of a pair are the same, and translation consistency compares "
+        "two noisy passes of one crop. Make data.crop smaller, or set data.room=0.25 to let crops "
+        "reach beyond the scan"
+    ]
+
+
+def check_plan(plan: Plan, source: Path) -> None:
+    """Refuse what only imported networks are for: trainings expect normalised intensities."""
+    changed = [name for name in FOR_IMPORTED if name not in plan.as_always]
+    if changed:
+        raise UserError(
+            f"{source} sets {' and '.join(changed)}, which is for imported networks and not for "
+            "training; take it out, and prepare the project again"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a run is made of: settings with every value spelt out, and the prepared data."""
+
+    config: Config
+    plan: Plan
+    splits: Splits
+    """The project's, less the labels that the settings hide."""
+    store: Store
+    hidden_labels: int = 0
+    start: StartingWeights | None = None
+    """Weights of an earlier run to begin with, in place of drawn ones."""
+    watermark: str = ""
+    """What must be said of every result on this data, e.g. that scans were cropped by labels."""
+    dropped: tuple[str, ...] = ()
+    """Settings of the preset's method that the chosen method does not share."""
+
+    @classmethod
+    def of(cls, project: Project, config: Config) -> "Experiment":
+        """Read the project and check that it and the settings go together."""
+        plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
+        splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
+        scans = len(splits.labelled), len(splits.unlabelled) or len(splits.labelled)
+        sizes = within_cases(plan.batch, *scans)
+        config = resolved(config, plan.model_copy(update={"batch": sizes}))
+        check_cases(config, splits, project.splits_file)
+        check_plan(plan, project.plan_file)
+        check_slices(config, plan)
+        check_windows(run_crop(config, plan), config.inference)  # rather than after the training
+        data = config.data
+        if not method_row(config.method.name).taught:
+            # A method that learns nothing from unlabelled crops need not read them.
+            data = data.model_copy(update={"unlabelled_batch": 0})
+        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
+        store.check(splits, plan)
+        config = config.model_copy(update={"data": data, "method": choice})
+        hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
+        mark = project.load_origin().watermark
+        return cls(config, plan, splits, store, hidden, watermark=mark, dropped=dropped)
+
+    @property
+    def crop(self) -> tuple[int, ...]:
+        """Size of a crop in the store's axis order."""
+        return run_crop(self.config, self.plan)
+
+    @property
+    def crops_shape(self) -> tuple[int, ...]:
+        """Of a step's crops as a network sees them, [B, C, ...]."""
+        return (
+            sum(self.config.data.batch),
+            self.plan.channels,
+            *self.crop[-self.plan.dimensions :],
+        )
+
+    @property
+    def unlabelled(self) -> tuple[str, ...]:
+        """The cases that unlabelled crops come from, if the method takes any."""
+        if not self.config.data.batch[1]:
+            return ()
+        reused = self.splits.labelled if self.config.data.reuse_labelled else ()
+        return (*self.splits.unlabelled, *reused)
+
+    @property
+    def epoch(self) -> int:
+        """Labelled scans, or slices of them where networks see slices."""
+        if self.plan.dimensions == 3:
+            return len(self.splits.labelled)
+        return sum(self.store.case(id_).shape[0] for id_ in self.splits.labelled)
+
+    @property
+    def choosing_cases(self) -> list[StoredCase]:
+        """The cases that choose `best`."""
+        on_test = self.config.training.select_on == "test"
+        ids = self.splits.test if on_test else self.splits.validation
+        return [self.store.case(id_) for id_ in ids]
+
+    @property
+    def labelled_shares(self) -> dict[str, float]:
+        """Share of each class in the labelled scans, background first."""
+        counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
+        total = np.sum([count for count in counts if count], axis=0)
+        shares = (total / total.sum()).tolist()
+        return dict(zip(self.plan.class_names, shares, strict=True))
+
+    def source(self, team: Team) -> BatchSource:
+        """The batches of this process."""
+        plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
+        turns = self._square(*plane)
+        pairs = method_row(self.config.method.name).pairs
+        limits = self.plan.intensity_limits
+        rule = CropRule(
+            self.crop,
+            plane,
+            turns,
+            self.config.data,
+            mirror_axes=self.plan.mirror_axes,
+            pairs=pairs,
+            limits=limits,
+        )
+        share = Share(team.rank, team.world_size)
+        cases = (self.splits.labelled, self.unlabelled)
+        return BatchSource(self.store, *cases, rule, self.config.seed, share)
+
+    def _square(self, first: int, second: int) -> bool:
+        """Whether voxels are as long along one axis as along another, so that crops may be turned.
+
+        Where the plan leaves an axis as scanned, each scan that is learnt from must say so.
+        """
+        planned = self.plan.spacing_mm[first], self.plan.spacing_mm[second]
+        if None not in planned:
+            return _same_length(*planned)
+        cases = map(self.store.case, (*self.splits.labelled, *self.unlabelled))
+        return all(_same_length(case.spacing_mm[first], case.spacing_mm[second]) for case in cases)
+
+    def method(self, team: Team) -> Method:
+        """The method with its first weights."""
+        batch = self.config.data.batch[0] * team.world_size
+        return run_method(self.config, self.plan, max(1, self.epoch // batch))
+
+    def facts(self, team: Team) -> dict[str, Any]:
+        """What the run folder says of the data and of the batch over all processes."""
+        batch = sum(self.config.data.batch)
+        return {
+            "labelled_share": sum(list(self.labelled_shares.values())[1:]),
+            "global_batch": batch * team.world_size,
+            "world_size": team.world_size,
+            "threads": torch.get_num_threads(),
+            "device": str(team.device),
+            "select_on": self.config.training.select_on,
+            "hidden_labels": self.hidden_labels,
+            "watermark": self.watermark,
+            "init_from": asdict(self.start) if self.start else None,
+            "splits": self.splits.hash(),
+            "store": self.store.hash(),
+        }
+
+    def identity(self, team: Team) -> dict[str, Any]:
+        """What must be the same for a run to go on as if it had never been stopped."""
+        settings = recorded_settings(self.config)
+        mirrored = self.plan.mirror_axes if self.config.data.flips == "plan" else ()
+        return {
+            **{f"{group} settings": values for group, values in settings.items()},
+            "mirrored axes": list(mirrored) or None,  # older checkpoints do not have it
+            "splits": self.splits.hash(),
+            "plan": self.plan.hash(),
+            "data": self.store.hash(),
+            "number of processes": team.world_size,
+            "starting weights": self.start.weights if self.start else None,
+        }
+
+    def announcement(self, team: Team) -> str:
+        """What is about to be done, in one line; the batch is per process, so both are said."""
+        splits, crops = self.splits, sum(self.config.data.batch)
+        hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
+        on_test = CHOSEN_ON_TEST if self.config.training.select_on == "test" else ""
+        marks = [mark for mark in (self.watermark, on_test) if mark]
+        watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
+        cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
+        start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
+        return (
+            f"{self.config.method.name}{start} on {team.device}: "
+            f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
+            f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
+            f"{''.join(f'; mind: {caution}' for caution in cautions if caution)}"
+        )
+
+    def warnings(self) -> list[str]:
+        """What a person should know before the first step, a line each."""
+        name, lines = self.config.method.name, []
+        if self.dropped:
+            lines.append(
+                f"warning: settings of the preset's method that are not applied to '{name}': "
+                f"{', '.join(self.dropped)}; set method.KEY yourself where '{name}' has it"
+            )
+        if method_row(name).pairs and self.config.data.overlap != "full":
+            cases = [self.store.case(id_) for id_ in (*self.splits.labelled, *self.unlabelled)]
+            lines += room_warning([case.shape for case in cases], self.crop, self.config.data.room)
+        return lines
+
+    def validation(self, team: Team) -> Validate | None:
+        """A function that scores a method on the cases that choose `best`, if there are any."""
+        cases, config = self.choosing_cases, self.config
+        if not cases:
+            return None
+
+        def validate(method: Method) -> dict[str, float]:
+            return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}
+
+        return validate
+
+
+def _same_length(a: float | None, b: float | None) -> bool:
+    return a is not None and b is not None and bool(np.isclose(a, b, rtol=0.01))
+
+
+def _seen_before(start: StartingWeights | None) -> str:
+    """What makes scores of some cases no test: the earlier run has learnt from them."""
+    if start is None or not start.seen:
+        return ""
+    return (
+        "the run that it starts from has learnt from cases with the names of validation or test "
+        f"cases ({listed(start.seen)})"
+    )

@@ -1,0 +1,335 @@
+"""An earlier sign than absence: the pseudo-labels have less and less of a structure.
+
+Seen in about a hundred runs on real scans. With crops that hold a fair part of a scan, every run
+that ended above one without unlabelled scans kept at least 0.8 of the largest share which a
+structure had once the networks had learnt for a hundred steps; those that lost more than a quarter
+ended far below it. With very small crops runs of both kinds lost as much.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from tracoco.console import say
+from tracoco.runs.log import Record, RunLog, rewind_log
+
+WINDOW = 100
+"""Steps whose mean is compared; so many at the start, when networks know nothing, are left out."""
+FADED = 0.75
+
+
+class FadingMonitor:
+    """Compares the mean share of each structure over the last steps with the largest such mean."""
+
+    def __init__(self, names: Sequence[str], history: Iterable[Record] = ()) -> None:
+        """`names` has the classes in their order, background first."""
+        self._names = list(names)[1:]
+        self._skipped = 0
+        self._recent = [deque[float](maxlen=WINDOW) for _ in self._names]
+        self._largest = [0.0] * len(self._names)
+        for record in history:
+            self.observe(record.get("health", {}))
+
+    def observe(self, health: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+        """Take in one step's figures; which structures fade: their mean share now, and at most."""
+        if "share/0" not in health:
+            return {}
+        if self._skipped < WINDOW:
+            self._skipped += 1
+            return {}
+        found = {}
+        for index, (name, recent) in enumerate(zip(self._names, self._recent, strict=True)):
+            recent.append(health[f"share/{index + 1}"])
+            if len(recent) == WINDOW:
+                mean = sum(recent) / WINDOW
+                self._largest[index] = max(self._largest[index], mean)
+                if mean < FADED * self._largest[index]:
+                    found[name] = (mean, self._largest[index])
+        return found
+
+
+COLLAPSE_SHARE = 0.1
+COLLAPSE_STEPS = 100
+
+
+class CollapseMonitor:
+    """Notices when a class has been all but absent from the pseudo-labels for long.
+
+    Absent means: for 100 steps its share of the pseudo-labels was below a tenth of its share of
+    the labelled scans.
+    """
+
+    def __init__(
+        self, labelled_shares: Mapping[str, float], history: Iterable[Record] = ()
+    ) -> None:
+        """`labelled_shares` has the classes in their order, background first."""
+        self._least = {name: COLLAPSE_SHARE * share for name, share in labelled_shares.items()}
+        self._steps = dict.fromkeys(labelled_shares, 0)
+        for record in history:
+            self.observe(record.get("health", {}))
+
+    def observe(self, health: Mapping[str, float]) -> list[str]:
+        """Take in one step's figures; which classes are absent now, by name."""
+        for index, (name, least) in enumerate(self._least.items()):
+            share = health.get(f"share/{index}")
+            if share is not None:
+                self._steps[name] = self._steps[name] + 1 if share < least else 0
+        return [name for name, steps in self._steps.items() if steps >= COLLAPSE_STEPS]
+
+
+PLAIN_SECONDS = 15.0
+
+
+class Display(Protocol):
+    """Shows the steps of a run."""
+
+    def show(self, record: Record) -> None:
+        """Show one step."""
+
+    def say(self, line: str) -> None:
+        """Show one line that stays."""
+
+
+@contextmanager
+def shown_progress(title: str, done: int, total: int, console: Console | None) -> Iterator[Display]:
+    """A display for a run of `total` steps of which `done` are done; silent without a console."""
+    if console is None:
+        yield SilentDisplay()
+    elif console.is_terminal:
+        with LiveDisplay.progress(console) as progress:
+            task = progress.add_task(title, total=total, completed=done, figures="")
+            yield LiveDisplay(progress, task)
+    else:
+        yield PlainDisplay(title, total, done)
+
+
+class SilentDisplay:
+    """Shows nothing: a process that does not lead, or a caller that wants quiet."""
+
+    def show(self, record: Record) -> None:
+        """Show nothing."""
+
+    def say(self, line: str) -> None:
+        """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDisplay:
+    """A progress bar with the loss terms, steps a second and the time left."""
+
+    bar: Progress
+    task: TaskID
+
+    @staticmethod
+    def progress(console: Console) -> Progress:
+        """The columns of the bar."""
+        return Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=console,
+        )
+
+    def show(self, record: Record) -> None:
+        """Move the bar."""
+        self.bar.update(self.task, completed=record["step"] + 1)
+        rate = f"{self.bar.tasks[self.task].speed or 0:.1f} steps/s"
+        self.bar.update(self.task, figures=f"{rate}  {describe(record)}")
+
+    def say(self, line: str) -> None:
+        """Print above the bar."""
+        self.bar.console.print(line, markup=False, highlight=False)
+
+
+@dataclass(slots=True)
+class PlainDisplay:
+    """A line now and then, for log files and schedulers."""
+
+    title: str
+    total: int
+    done: int
+    started: float = field(default_factory=time.monotonic)
+    last: float = 0.0
+
+    def show(self, record: Record) -> None:
+        """Print a line if the last one is some seconds old or this step is the last."""
+        now, step = time.monotonic(), record["step"] + 1
+        scored = "validation" in record or "test" in record
+        if now - self.last < PLAIN_SECONDS and step < self.total and not scored:
+            return
+        self.last = now
+        rate = (step - self.done) / max(now - self.started, 1e-9)
+        left = timedelta(seconds=round((self.total - step) / max(rate, 1e-9)))
+        self.say(
+            f"{self.title}: {step} of {self.total} steps, {rate:.1f} steps/s, {left} left, "
+            f"{describe(record)}"
+        )
+
+    def say(self, line: str) -> None:
+        """Print a plain line."""
+        say(line)
+
+
+def describe(record: Record) -> str:
+    """The figures of one step in words."""
+    terms = "  ".join(f"{name} {value:.3f}" for name, value in record["terms"].items())
+    if "test" in record:
+        return f"{terms}  test Dice {100 * record['test']['dice']:.1f}, which chooses best"
+    validation = record.get("validation")
+    return f"{terms}  validation Dice {100 * validation['dice']:.1f}" if validation else terms
+
+
+def _overflow(record: Record) -> Iterator[str]:
+    """A step that was skipped."""
+    if "skipped" in record:
+        yield f"overflow in fp16, the step is skipped: cases {', '.join(record['skipped'])}"
+
+
+class Journal:
+    """Takes in each step's record once: logs it, shows it, warns when the run goes astray."""
+
+    def __init__(
+        self,
+        folder: Path,
+        step: int,
+        labelled_shares: Mapping[str, float],
+        display: Display,
+        *,
+        remedy: str,
+    ) -> None:
+        """Go on with the log of a run.
+
+        Args:
+            folder: of the run.
+            step: what the log has from here on is forgotten.
+            labelled_shares: each class's share of the labelled voxels, background first.
+            display: where the run is shown.
+            remedy: what the method says would help, for the end of a warning.
+        """
+        history = rewind_log(folder / "log.jsonl", step)
+        self._shares, self._remedy = labelled_shares, remedy
+        self._monitor = CollapseMonitor(labelled_shares, history)
+        self._fading = FadingMonitor(list(labelled_shares), history)
+        self._absent: list[str] = history[-1].get("collapsed", []) if history else []
+        self._faded = {name for record in history for name in record.get("fading", ())}
+        self._before: Record = history[-1] if history else {}
+        self._counted = False  # whether unlabelled crops count, since the last structure was lost
+        for record in history:
+            self._counted |= record.get("unlabelled", {}).get("weight", 0.0) > 0
+            self._counted &= not record.get("lost")
+        self._doubted = any(record.get("unlabelled", {}).get("doubted") for record in history)
+        self._log = RunLog(folder, step)
+        self._display = display
+
+    def write(self, record: Record) -> None:
+        """Log and show one step."""
+        absent = self._monitor.observe(record["health"])
+        fading = self._fading.observe(record["health"])
+        names = list(self._shares)
+        restrained, lost = (
+            [names[index] for index in record.pop(kind, ())] for kind in ("restrained", "lost")
+        )
+        for kind, found in (
+            ("collapsed", absent),
+            ("fading", list(fading)),
+            ("restrained", restrained),
+            ("lost", lost),
+        ):
+            record = record | ({kind: found} if found else {})
+        fades = self._weight_news(record) if "unlabelled" in record else self._fading_news(fading)
+        for line in (*_overflow(record), *fades, *self._news(absent)):
+            self._display.say(f"step {record['step']}: {line}")
+        self._absent, self._before = absent, record
+        self._log.write(record)
+        self._display.show(record)
+
+    def _weight_news(self, record: Record) -> Iterator[str]:
+        """What has changed in how much unlabelled crops count."""
+        now = record["unlabelled"]
+        if now.get("doubted") and not self._doubted:  # once: it comes and goes as the weight rises
+            self._doubted = True
+            yield (
+                "the two networks disagree on unlabelled crops (Dice "
+                f"{100 * now['agreement']:.0f}): these count only as far as the networks agree"
+            )
+        if now["weight"] and not self._counted:
+            self._counted = True
+            yield (
+                f"unlabelled crops count from here on: the labelled ones are known (Dice "
+                f"{100 * now['known']:.0f})"
+            )
+        faded = record.get("restrained", [])
+        known = self._before.get("restrained", [])
+        if faded and not known:
+            listed = ", ".join(f"'{name}'" for name in faded)
+            yield (
+                f"the pseudo-labels have less and less of {listed}: unlabelled crops count less "
+                "until that has recovered"
+            )
+        lost = ", ".join(f"'{name}'" for name in record.get("lost", []))
+        if lost:
+            self._counted = False
+            yield (
+                f"the pseudo-labels have lost {lost}: the run goes back to its weights from before "
+                "unlabelled crops counted, and these will count half as much"
+            )
+        elif known and not faded:
+            yield "the pseudo-labels have recovered: unlabelled crops count more again"
+
+    def _fading_news(self, fading: Mapping[str, tuple[float, float]]) -> Iterator[str]:
+        """What fades for the first time in this run."""
+        for name, (now, largest) in fading.items():
+            if name not in self._faded:
+                self._faded.add(name)
+                yield (
+                    f"the pseudo-labels have less and less of '{name}', {100 * now:.2g} % where "
+                    f"they had {100 * largest:.2g} %. Such runs often end no better than without "
+                    f"unlabelled scans; compare with `--method supervised`, or {self._remedy}"
+                )
+
+    def _news(self, absent: list[str]) -> Iterator[str]:
+        """What has changed since the step before."""
+        for name in absent:
+            if name not in self._absent:
+                yield (
+                    f"'{name}' is all but absent from the pseudo-labels, and is "
+                    f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
+                    f"teach that there is none. To help, {self._remedy}"
+                )
+        for name in self._absent:
+            if name not in absent:
+                yield f"'{name}' is back in the pseudo-labels"
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._log.close()

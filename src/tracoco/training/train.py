@@ -1,0 +1,180 @@
+"""The length of a run that is given in minutes: steps are measured once, then recorded."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from tracoco.config import Config
+from tracoco.console import say
+from tracoco.data.source import batches
+from tracoco.errors import UserError
+from tracoco.project.folder import Project
+from tracoco.runs.folder import RunFolder
+from tracoco.text import short
+from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.distributed import (
+    StopRequest,
+    Team,
+    joined_team,
+    let_train_fast,
+    stop_on_signals,
+)
+from tracoco.training.experiment import Experiment
+from tracoco.training.logger import Journal, shown_progress
+from tracoco.training.starting_weights import starting_weights
+from tracoco.training.step_time import StepTime, timed_steps
+from tracoco.training.trainer import FitResult, Trainer
+
+SHARE = 0.05
+"""Of the minutes: so long at most are steps timed, and as long cases scored."""
+
+
+def with_recorded_steps(config: Config, folder: RunFolder) -> Config:
+    """The settings of a run that may have begun: then its minutes have become steps."""
+    minutes = config.training.minutes
+    if minutes is None or not folder.begun:
+        return config
+    recorded = folder.config().training
+    if recorded.minutes != minutes:
+        raise UserError(
+            f"{folder.root} was started with other training settings: "
+            f"{{'minutes': {recorded.minutes}}}, now {{'minutes': {minutes}}}; "
+            "resume with the same, or train into a new folder"
+        )
+    return _with_steps(config, recorded.length)
+
+
+def within_minutes(
+    experiment: Experiment, team: Team, stop: StopRequest, console: Console | None
+) -> tuple[Experiment, str]:
+    """The experiment with as many steps as the minutes of its settings allow here, in words too."""
+    training = experiment.config.training
+    if training.minutes is None:
+        return experiment, ""
+    if console and team.leads:
+        say(f"measuring how long a step takes on {team.device}")
+    time = timed_steps(experiment, team, stop, SHARE * 60 * training.minutes)
+    steps = time.steps_within(training.minutes, training)
+    config = _with_steps(experiment.config, steps)
+    return replace(experiment, config=config), _in_words(training.minutes, steps, time)
+
+
+def _with_steps(config: Config, steps: int) -> Config:
+    training = config.training.model_copy(update={"steps": steps})
+    return config.model_copy(update={"training": training})
+
+
+def _in_words(minutes: float, steps: int, time: StepTime) -> str:
+    noun = "minute" if minutes == 1 else "minutes"
+    line = f"{minutes:g} {noun} on this machine: {steps:,} steps of {short(time.seconds)} s"
+    return f"{line}, validations of {short(time.validation)} s" if time.validation else line
+
+
+def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
+    project: Project,
+    config: Config,
+    out: Path,
+    *,
+    resume: bool = False,
+    init_from: Path | None = None,
+    device: str = "auto",
+    console: Console | None = None,
+) -> FitResult:
+    """Train one run into `out`, alone or as one of the processes that `torchrun` started.
+
+    With `init_from`, its first weights are the last ones of that run. With `training.minutes`, a
+    new run first measures how many steps fit into them, and a resumed one takes its recorded steps.
+    """
+    folder = RunFolder(out)
+    experiment = Experiment.of(project, with_recorded_steps(config, folder) if resume else config)
+    start = starting_weights(folder, init_from, experiment, resume=resume)
+    experiment = replace(experiment, start=start)
+    with ExitStack() as stack:
+        team = stack.enter_context(joined_team(device))
+        let_train_fast(team.device)
+        stop = stack.enter_context(stop_on_signals())
+        length = ""
+        if not (resume and folder.begun):
+            folder.check_free(resume=resume)  # rather than after the measurement
+            experiment, length = within_minutes(experiment, team, stop, console)
+        method = experiment.method(team)
+        if start and not (resume and folder.checkpoint("last").exists()):
+            start.load(method)
+        arrangement = arrange(
+            method,
+            experiment.config.training,
+            team.device,
+            experiment.crops_shape,
+            recorded=folder.recorded_precision() if resume else None,
+            agree=team.all_agree,
+        )
+        open_folder(folder, experiment, team, arrangement, resume=resume)
+        trainer = Trainer(
+            method,
+            experiment.config,
+            out,
+            team,
+            identity=experiment.identity(team),
+            arrangement=arrangement,
+            labelled_shares=list(experiment.labelled_shares.values()),
+        )
+        if resume:
+            trainer.resume()
+            if team.leads:
+                folder.renew_facts({"computed": asdict(arrangement)})
+        journal = None
+        if team.leads:
+            journal = stack.enter_context(opened_journal(experiment, trainer, console, length))
+        steps, workers = experiment.config.training.length, experiment.config.data.workers
+        pinned = team.device.type == "cuda"
+        result = trainer.fit(
+            batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
+            journal,
+            stop,
+            experiment.validation(team),
+        )
+        if result.ended_with:
+            folder.renew_facts({"ended_with": asdict(result.ended_with)})
+        return result
+
+
+@contextmanager
+def opened_journal(
+    experiment: Experiment, trainer: Trainer, console: Console | None, length: str
+) -> Iterator[Journal]:
+    """Log and display of a run, in which it has been said what is about to be done."""
+    title, steps = experiment.config.method.name, experiment.config.training.length
+    with shown_progress(title, trainer.step, steps, console) as display:
+        announced = experiment.announcement(trainer.team), length, *experiment.warnings()
+        for line in filter(None, (*announced, *trainer.arrangement.notes)):
+            display.say(line)
+        shares, remedy = experiment.labelled_shares, trainer.method.remedy
+        with Journal(trainer.folder, trainer.step, shares, display, remedy=remedy) as journal:
+            yield journal
+
+
+def open_folder(
+    folder: RunFolder,
+    experiment: Experiment,
+    team: Team,
+    arrangement: Arrangement,
+    *,
+    resume: bool,
+) -> None:
+    """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
+    resuming = resume and folder.begun
+    if resuming and folder.facts().get("imported"):
+        raise UserError(
+            f"{folder.root} was imported and not trained, so there is nothing to resume; train "
+            f"into another --out with --init-from {folder.root}"
+        )
+    if not resuming:
+        folder.check_free(resume=resume)
+    team.wait()  # no process may make the folder before all have seen that it is new
+    if team.leads and not resuming:
+        facts = experiment.facts(team) | {"computed": asdict(arrangement)}
+        folder.create(experiment.config, experiment.plan, experiment.splits, facts)
+    team.wait()
