@@ -14,7 +14,7 @@ from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
 from tracoco.project.store import Store
-from tracoco.report.page import write_report
+from tracoco.reporting.page import write_report
 from tracoco.runs.log import read_log
 from tracoco.training.train import train
 

@@ -18,8 +18,8 @@ ORDER = [
         "project",
         "data",
     ),
-    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training", "report"),
-    *("studies", "demo", "cli", "__main__"),
+    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training", "reporting"),
+    *("studies", "api", "demo", "cli", "__main__"),
 ]
 
 

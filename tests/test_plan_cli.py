@@ -134,7 +134,7 @@ def test_prepare_takes_a_number_of_processes(
         asked.append(wanted)
         return 3
 
-    monkeypatch.setattr("tracoco.project.prepare.prepare", prepare)
+    monkeypatch.setattr("tracoco.api.projects.fill_store", prepare)
     code, out, _ = run(capsys, monkeypatch, "prepare", project.root, *options)
     assert (code, "3 cases in" in out, asked) == (0, True, [workers])
 

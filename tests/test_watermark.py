@@ -23,8 +23,8 @@ from tracoco.project.create import init_project
 from tracoco.project.folder import Project, write_origin
 from tracoco.project.prepare import prepare
 from tracoco.project.store import StoredCase
-from tracoco.report.compare import compare_runs, comparison_table, score_table
-from tracoco.report.page import write_report
+from tracoco.reporting.compare import compare_runs, comparison_table, score_table
+from tracoco.reporting.page import write_report
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.runs.log import read_log
 from tracoco.training.distributed import Team

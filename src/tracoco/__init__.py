@@ -1,20 +1,28 @@
 """A few labelled scans and many unlabelled ones in, a segmentation model out.
 
-The folders stand in the order in which data flows; each imports only those above it:
+    import tracoco as tc
+
+    tc.init("scans", "heart", validation=2)
+    tc.prepare("heart")
+    run = tc.train("heart")
+    run.predict("new_scans", "labels")
+
+Each function does what the command of its name does, with the same options. The folders stand in
+the order in which data flows; each imports only those above it:
 
     scans       read a scan, write a result back on its grid
     project     pair images and labels, plan, split, fill the memory-mapped store
     data        crop pairs, augmentation, labelled and unlabelled batches
     networks    VNet, UNet in 2D and 3D, a light UNet for CPUs, TransUNet, MONAI's by name
     losses      one equation, one function
-    methods     one file a method: losses put together
-    training    the one loop, its checkpoints, its log
+    methods     one file per method: losses put together
+    runs        run folder, checkpoints, log, and the method built from a run's settings
     inference   sliding window, Predictor
     evaluation  overlap and surface distances of cases, context sensitivity, complexity
-    report      tables, curves, pictures, one HTML file
-    experiment  all of it put together: from a project and settings to a trained run
-    benchmark   many runs, each trained or resumed, tested, and kept as one small file
-    paper       the paper's published numbers, tables and figures; released weights as runs
+    training    the one training loop, and what it needs
+    reporting   tables, curves, pictures, one HTML file
+    studies     grids of runs; the paper's tables, figures and released weights
+    api         one function per command
 
 `demo` holds the phantom scans, `cli` the command line.
 """
@@ -23,22 +31,74 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracoco.api.projects import InitResult, check, init, prepare
+    from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
+    from tracoco.config import Config
+    from tracoco.data.batch import Batch
+    from tracoco.errors import UserError
     from tracoco.evaluation.context import context_sensitivity
-    from tracoco.inference.predictor import Predictor
+    from tracoco.inference.predictor import Prediction, Predictor
+    from tracoco.methods import METHODS, MethodRow, register_method
+    from tracoco.methods.method import Method
+    from tracoco.presets import load_config
+    from tracoco.project.folder import Project
     from tracoco.studies.paper.import_checkpoint import import_checkpoint
 
-__all__ = ["Predictor", "__version__", "context_sensitivity", "import_checkpoint"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Predictor": "tracoco.inference.predictor",
-    "context_sensitivity": "tracoco.evaluation.context",
-    "import_checkpoint": "tracoco.studies.paper.import_checkpoint",
+    "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
+    "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
+    "tracoco.config": ("Config",),
+    "tracoco.data.batch": ("Batch",),
+    "tracoco.errors": ("UserError",),
+    "tracoco.evaluation.context": ("context_sensitivity",),
+    "tracoco.inference.predictor": ("Prediction", "Predictor"),
+    "tracoco.methods": ("METHODS", "MethodRow", "register_method"),
+    "tracoco.methods.method": ("Method",),
+    "tracoco.presets": ("load_config",),
+    "tracoco.project.folder": ("Project",),
+    "tracoco.studies.paper.import_checkpoint": ("import_checkpoint",),
 }
+"""Where each public name lives; it is imported when it is first asked for."""
+
+__all__ = [
+    "METHODS",
+    "Batch",
+    "Config",
+    "InitResult",
+    "Method",
+    "MethodRow",
+    "Prediction",
+    "Predictor",
+    "Project",
+    "Run",
+    "UserError",
+    "__version__",
+    "check",
+    "compare",
+    "context",
+    "context_sensitivity",
+    "evaluate",
+    "import_checkpoint",
+    "init",
+    "load_config",
+    "predict",
+    "prepare",
+    "register_method",
+    "report",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """`from tracoco import Predictor`, without torch for those who only ask for the version."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    """Import a public name now: `import tracoco` alone imports neither torch nor numpy."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'tracoco' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -18,7 +18,7 @@ from tracoco.evaluation.context import ContextChoice, ContextScore, measure_cont
 from tracoco.inference.sliding_window import Predict
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.report.page import write_report
+from tracoco.reporting.page import write_report
 from tracoco.training.train import train
 
 Volume = NDArray[np.float32]

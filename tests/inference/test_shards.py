@@ -12,7 +12,7 @@ from tracoco.files import read_json, write_json
 from tracoco.inference.manifest import merged_note
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Prediction, Predictor
-from tracoco.report.run_record import read_scores
+from tracoco.reporting.run_record import read_scores
 from tracoco.scans.scan import Scan
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracoco.cli.app import AsJson, app
-from tracoco.console import counted, print_json, print_table, progress_console, say
+from tracoco.console import print_json, print_table, say
 from tracoco.text import count
 
 if TYPE_CHECKING:
@@ -37,13 +37,12 @@ def check(
 
     Example: tracoco check heart
     """
-    from tracoco.project.check.check import check as check_material
+    from tracoco.api.projects import check as check_scans
     from tracoco.project.check.check import gather
     from tracoco.project.check.problem import noted
 
+    checked = check_scans(path, workers=workers)
     material = gather(path)
-    with counted("checking", len(material.cases), progress_console()) as on_case:
-        checked = check_material(material, on_case, workers)
     training: dict[str, Any] = {}
     refused: list[Row] = []
     if material.plan and checked.exit_code < 2:

@@ -19,7 +19,8 @@ def compare(
 
     Example: tracoco compare heart/runs/*
     """
-    from tracoco.report.compare import compare_runs, comparison_table
+    from tracoco.api.runs import compare as compare_runs
+    from tracoco.reporting.compare import comparison_table
 
     rows = compare_runs(runs)
     if as_json:

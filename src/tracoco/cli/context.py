@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tracoco.cli.app import AsJson, CheckpointName, Device, RunArgument, Seed, WeightsKind, app
-from tracoco.console import print_json, print_table, progress_console
+from tracoco.console import print_json, print_table
 
 
 @app.command()
@@ -27,17 +27,17 @@ def context(
 
     Example: tracoco context heart/runs/tracoco-seed0 heart
     """
-    from tracoco.evaluation.context import ContextChoice, measure_context
-    from tracoco.report.context import context_table
+    from tracoco.api.runs import context as measure_context
+    from tracoco.reporting.context import context_table
 
     result = measure_context(
         run,
         data,
-        ContextChoice(shifts, seed),
+        shifts=shifts,
         checkpoint=checkpoint,
         weights=weights,
+        seed=seed,
         device=device,
-        console=progress_console(),
     )
     if as_json:
         print_json(result)

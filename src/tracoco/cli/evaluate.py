@@ -43,12 +43,12 @@ def evaluate(
 
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """
-    from tracoco.evaluation.evaluate import evaluate_predictions
-    from tracoco.evaluation.scores import chosen_protocol
-    from tracoco.report.compare import score_table
+    from tracoco.api.runs import evaluate as evaluate_predictions
+    from tracoco.reporting.compare import score_table
 
-    conventions = chosen_protocol(protocol, units, empty, cct=cct)
-    result = evaluate_predictions(prediction, truth, conventions)
+    result = evaluate_predictions(
+        prediction, truth, units=units, empty=empty, protocol=protocol, cct=cct
+    )
     if as_json:
         print_json(result)
     else:

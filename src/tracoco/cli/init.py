@@ -1,38 +1,53 @@
 """`tracoco init`: create a project from a folder of scans, or add scans to one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from tracoco.cli.app import AsJson, Memory, PlannedFor, Seed, app
+from tracoco.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from tracoco.api.projects import InitResult
+    from tracoco.project.cases import Case
+    from tracoco.project.create import Proposal
+    from tracoco.project.update import Update
 
 
 @app.command()
 def init(
     data: Annotated[Path, typer.Argument(help="Folder of scans, or a CSV that lists them.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The project's folder, to be made.")
+        Path | None, typer.Option("--out", "-o", help="Project folder to create.")
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="Labels, if not in DATA/labels.")] = None,
-    layout: Annotated[str | None, typer.Option(help="How DATA is laid out, if not seen.")] = None,
-    validation: Annotated[int, typer.Option(min=0, help="Labelled cases to select with.")] = 0,
-    test: Annotated[int, typer.Option(min=0, help="Labelled cases to keep away.")] = 0,
+    layout: Annotated[
+        str | None, typer.Option(help="Layout of DATA, if it is not recognised.")
+    ] = None,
+    validation: Annotated[
+        int, typer.Option(min=0, help="Labelled cases that choose the best checkpoint.")
+    ] = 0,
+    test: Annotated[int, typer.Option(min=0, help="Labelled cases to hold out as a test set.")] = 0,
     group_pattern: Annotated[
-        str | None, typer.Option(help="Whose scan, by a case's name, e.g. '(patient\\d+)'.")
+        str | None, typer.Option(help="Finds the patient in a case's name, e.g. '(patient\\d+)'.")
     ] = None,
     hide_labels: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Use only N labels, as a simulation.")
     ] = None,
     paper_split: Annotated[
-        str | None, typer.Option(help="Of la, pancreas, brats19 or acdc: the paper's own lists.")
+        str | None, typer.Option(help="Split of the paper: la, pancreas, brats19 or acdc.")
     ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="la, pancreas, brats19 or acdc, as downloaded.")
     ] = None,
-    partial: Annotated[bool, typer.Option("--partial", help="A part of a recipe's data.")] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="With --recipe: the download is incomplete.")
+    ] = False,
     crop_by_label: Annotated[
-        bool, typer.Option("--crop-by-label", help="Recipes: crop as the field does.")
+        bool, typer.Option("--crop-by-label", help="With --recipe: crop around the structure.")
     ] = False,
     dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
     memory_gb: Memory = None,
@@ -40,27 +55,30 @@ def init(
     update: Annotated[
         bool, typer.Option("--update", help="Add new scans and labels to the project.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the pairing only.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the pairing and write nothing.")
+    ] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that read scans.")] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Pair images and labels, split them and plan.
+    """Create a project: pair images and labels, split the cases, plan the training.
 
-    An image without a label is unlabelled. How the folder is laid out is seen from its names.
+    An image without a label is unlabelled. The layout of the folder is recognised from its names.
 
     Example: tracoco init scans -o heart --validation 2
     """
-    from tracoco.cli.init_request import InitRequest
-    from tracoco.cli.make_project import make_project, update_project
-    from tracoco.project.create import SplitChoice
+    from tracoco.api.projects import init as init_project
 
-    request = InitRequest(
-        data=data,
-        out=out,
+    result = init_project(
+        data,
+        out,
         labels=labels,
         layout=layout,
-        choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
+        validation=validation,
+        test=test,
+        group_pattern=group_pattern,
+        hide_labels=hide_labels,
         paper_split=paper_split,
         recipe=recipe,
         partial=partial,
@@ -68,8 +86,112 @@ def init(
         dimensions=2 if dimensions == 2 else 3,
         memory_gb=memory_gb,
         device=device,
+        update=update,
         dry_run=dry_run,
         workers=workers,
-        as_json=as_json,
+        seed=seed,
+        progress=not as_json,
     )
-    (update_project if update else make_project)(request)
+    if as_json:
+        where = {"project": str(result.project.root)} if result.project else {}
+        print_json(where | pairing_json(result.proposal, result.update))
+    elif result.update:
+        _print_update(result, written=result.update.changed and not dry_run)
+    elif dry_run:
+        _print_pairing(result.proposal)
+    else:
+        _print_new(result)
+
+
+def _print_new(result: "InitResult") -> None:
+    project = result.project
+    assert project is not None  # noqa: S101 - only a dry run writes none
+    _print_notes(result.proposal)
+    plan = project.load_plan()
+    crop = " x ".join(map(str, plan.crop))
+    print(
+        f"crops of {crop} voxels, {plan.filters} filters, {plan.steps} steps; "
+        f"edit {project.plan_file} to change"
+    )
+    print(f"next: tracoco check {project.root}, or at once tracoco prepare {project.root}")
+
+
+def _print_update(result: "InitResult", *, written: bool) -> None:
+    update = result.update
+    assert update is not None  # noqa: S101 - the caller has one
+    _print_pairing(result.proposal, update)
+    print(
+        f"{len(update.added)} added, {len(update.newly_labelled)} newly labelled, "
+        f"{update.unchanged} unchanged"
+    )
+    if written and result.project:
+        print(f"next: tracoco prepare {result.project.root}")
+
+
+def pairing_table(proposal: "Proposal", update: "Update | None" = None) -> Table:
+    """A line a case: its files, and where it goes."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("case", "image", "label", "group", "part", *(["change"] if update else [])):
+        table.add_column(column, overflow="fold")
+    part_of = _parts(proposal)
+    for case in proposal.cases:
+        cells = [case.id, _images(case), _label(case), case.group or "", part_of.get(case.id, "")]
+        cells += [update.change(case.id)] if update else []
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def _print_pairing(proposal: "Proposal", update: "Update | None" = None) -> None:
+    """The table, and what there is to say about it."""
+    print_table(pairing_table(proposal, update))
+    _print_notes(proposal)
+
+
+def _print_notes(proposal: "Proposal") -> None:
+    """The layout, every note, and how many cases there are of which kind."""
+    print(f"layout: {proposal.origin.layout}")
+    for note in proposal.origin.notes:
+        print(f"note: {note}")
+    if proposal.origin.watermark:
+        print(f"results will say: {proposal.origin.watermark}")
+    counts = [f"{len(ids)} {part}" for part, ids in proposal.splits.parts.items()]
+    print(f"{', '.join(counts)} cases")
+
+
+def pairing_json(proposal: "Proposal", update: "Update | None" = None) -> dict[str, Any]:
+    """The same for a program."""
+    part_of = _parts(proposal)
+    rows = [
+        {
+            "id": case.id,
+            "images": [str(path) for path in case.images],
+            "label": str(case.label) if case.label else None,
+            "group": case.group,
+            "part": part_of.get(case.id),
+            "hidden": case.id in proposal.splits.hidden,
+            **({"change": update.change(case.id)} if update else {}),
+        }
+        for case in proposal.cases
+    ]
+    origin = proposal.origin
+    return {
+        "layout": origin.layout,
+        "notes": list(origin.notes),
+        "watermark": origin.watermark,
+        "cases": rows,
+    }
+
+
+def _parts(proposal: "Proposal") -> dict[str, str]:
+    return {id_: part for part, ids in proposal.splits.parts.items() for id_ in ids}
+
+
+def _images(case: "Case") -> str:
+    """Names alone: they lie side by side, and the whole paths are in cases.json."""
+    return " + ".join(f"{path.parent.name}/{path.name}" for path in case.images)
+
+
+def _label(case: "Case") -> str:
+    if case.label is None:
+        return "-"
+    return "inside" if case.label in case.images else f"{case.label.parent.name}/{case.label.name}"

@@ -12,7 +12,6 @@ from tracoco.cli.app import (
     WeightsKind,
     app,
 )
-from tracoco.console import progress_console
 
 
 @app.command()
@@ -45,9 +44,9 @@ def predict(
 
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels --save label,entropy
     """
+    from tracoco.api.runs import predict as predict_scans
     from tracoco.inference.inputs import parse_shard
     from tracoco.inference.maps import wanted_maps
-    from tracoco.inference.predict import predict_scans
     from tracoco.runs.folder import RunFolder
 
     cases = predict_scans(
@@ -62,7 +61,6 @@ def predict(
         shard=parse_shard(shard) if shard else None,
         redo=redo,
         device=device,
-        console=progress_console(),
     )
     print(f"{len(cases)} predictions in {out}")
     watermark = RunFolder(run).watermark(checkpoint)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from tracoco.cli.app import ProjectFolder, app
-from tracoco.console import counted, progress_console
 
 
 @app.command()
@@ -19,14 +18,11 @@ def prepare(
 
     Example: tracoco prepare heart
     """
-    from tracoco.project.folder import Project
-    from tracoco.project.prepare import prepare as fill_store
+    from tracoco.api.projects import prepare as prepare_scans
 
-    opened = Project(project)
+    opened = prepare_scans(project, workers=workers)
     splits = opened.load_splits()
-    with counted("preparing", len(splits.ids), progress_console()) as on_case:
-        count = fill_store(opened, on_case, workers)
-    print(f"{count} cases in {opened.store_root}")
+    print(f"{len(splits.ids)} cases in {opened.store_root}")
     print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
     if not splits.unlabelled and len(splits.labelled) > 1:
         few = max(1, len(splits.labelled) // 10)

@@ -21,6 +21,6 @@ def report(
 
     Example: tracoco report heart/runs/tracoco-seed0
     """
-    from tracoco.report.page import write_report
+    from tracoco.api.runs import report as write_report
 
     print(write_report(run, scores or ()))

@@ -11,7 +11,6 @@ from tracoco.cli.app import (
     ProjectFolder,
     app,
 )
-from tracoco.console import progress_console
 
 
 @app.command()
@@ -46,48 +45,27 @@ def train(
 
     Example: tracoco train heart --preset la-8 --set training.steps=4000
     """
-    from tracoco.presets import load_config
-    from tracoco.project.folder import Project
-    from tracoco.runs.folder import RunFolder
-    from tracoco.training.train import train as train_run
+    from tracoco.api.runs import train as train_run
 
-    changes = [f"method.name={method}"] if method else []
-    changes += [f"training.minutes={minutes}"] if minutes is not None else []
-    changes += [f"seed={seed}"] if seed is not None else []
-    changes += ["training.select_on=test"] if select_on_test else []
-    changes += overrides or []
-    config = load_config(preset, changes)
-    _check_length(changes, config.training.minutes)
-    opened = Project(project)
-    folder = out or opened.runs_root / f"{config.method.name}-seed{config.seed}"
-    result = train_run(
-        opened,
-        config,
-        folder,
+    run = train_run(
+        project,
+        method=method,
+        preset=preset,
+        settings=overrides or (),
+        minutes=minutes,
+        seed=seed,
+        out=out,
         resume=resume,
         init_from=init_from,
+        select_on_test=select_on_test,
         device=device,
-        console=progress_console(),
     )
-    if result.leads and result.signal:
-        total = RunFolder(folder).config().training.length
-        print(f"stopped after step {result.steps} of {total}; saved in {folder}")
+    if run.leads and run.signal:
+        total = run.settings.training.length
+        print(f"stopped after step {run.steps} of {total}; saved in {run.folder}")
         print("go on with the same command and --resume")
-    elif result.leads:
-        print(f"trained {result.steps} steps: {folder}")
-        print(f"next: tracoco predict {folder} SCANS {folder / 'predictions' / 'test'}")
-    if result.signal:
-        raise typer.Exit(128 + result.signal)
-
-
-def _check_length(changes: list[str], minutes: float | None) -> None:
-    """Refuse two lengths in one command; the steps of a preset give way to minutes."""
-    from tracoco.errors import UserError
-    from tracoco.presets import with_overrides
-
-    given = with_overrides({}, changes).get("training") or {}
-    if minutes is not None and {"minutes", "steps"} <= given.keys():
-        raise UserError(
-            f"{minutes:g} minutes and training.steps={given['steps']} both say how long the run "
-            "is; keep one"
-        )
+    elif run.leads:
+        print(f"trained {run.steps} steps: {run.folder}")
+        print(f"next: tracoco predict {run.folder} SCANS {run.folder / 'predictions' / 'test'}")
+    if run.signal:
+        raise typer.Exit(128 + run.signal)

@@ -19,8 +19,8 @@ from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.report.compare import ComparisonRow, compare_runs
-from tracoco.report.page import write_report
+from tracoco.reporting.compare import ComparisonRow, compare_runs
+from tracoco.reporting.page import write_report
 from tracoco.training.train import train
 
 LABELLED, UNLABELLED, VALIDATION, TEST = 2, 22, 2, 12

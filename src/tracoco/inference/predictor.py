@@ -25,14 +25,15 @@ from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
 from tracoco.runs.build import choose_device, run_crop, run_method
 from tracoco.runs.checkpoint import Weights, has_averaged, load_checkpoint, method_state
 from tracoco.runs.folder import RunFolder
+from tracoco.scans.in_memory import as_scan
 from tracoco.scans.nifti import write_map
 from tracoco.scans.reader import read_image, write_label
-from tracoco.scans.scan import Grid, Scan
+from tracoco.scans.scan import Grid, Scan, to_grid
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Label values [X, Y, Z] of a scan; `scan` is there if it was read from a file."""
+    """Label values [X, Y, Z] in canonical order (RAS+); `scan` is None for a plain array."""
 
     label: NDArray[np.integer[Any]]
     scan: Scan | None
@@ -43,9 +44,14 @@ class Prediction:
         """The same without components that are too small to be believed (CCT)."""
         return replace(self, label=remove_small_components(self.label))
 
-    def write(self, path: Path) -> None:
-        """Write the labels on the grid of the file that the scan came from."""
-        write_label(path, self.label, self._grid())
+    def on_grid(self) -> NDArray[np.integer[Any]]:
+        """The labels in the axis order of the file or image that the scan came from."""
+        labels: NDArray[np.integer[Any]] = to_grid(self.label, self._grid())
+        return labels
+
+    def write(self, path: Path | str) -> None:
+        """Write the labels on the grid of the file or image that the scan came from."""
+        write_label(Path(path), self.label, self._grid())
 
     def write_map(self, name: str, path: Path) -> None:
         """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
@@ -199,22 +205,24 @@ class Predictor:
 
     def __call__(
         self,
-        scan: Path | str | Scan | NDArray[np.generic],
+        scan: Any,
         spacing_mm: Sequence[float] | None = None,
         *,
         maps: Sequence[str] = (),
         folder: Path | None = None,
     ) -> Prediction:
-        """Predict a file, or an array [X, Y, Z] or [C, X, Y, Z] with its spacing.
+        """Predict a scan: a path, an image of nibabel or SimpleITK, or an array with its spacing.
 
-        An array is taken to be in the axis order of the training scans, which is right-anterior-
-        superior for files. `maps` may name `probability` (of each class), `entropy` (of these
-        probabilities, in nats) and `disagreement` (between the two networks of a method that has
-        two: 0 where they say the same, 1 where they share no class; the mean over the windows).
-        Maps of a large scan with many classes take gigabytes: with a `folder` they are in files
-        without a name there, and not in memory.
+        An array or tensor is [X, Y, Z] or [C, X, Y, Z]. It is taken to be in the axis order of the
+        training scans, which is right-anterior-superior for files. `maps` may name `probability`
+        (of each class), `entropy` (of these probabilities, in nats) and `disagreement` (between the
+        two networks of a method that has two: 0 where they say the same, 1 where they share no
+        class; the mean over the windows). Maps of a large scan with many classes take gigabytes:
+        with a `folder` they are in files without a name there, and not in memory.
         """
         self.check_maps(maps)
+        if isinstance(scan, Tensor):
+            scan = scan.numpy(force=True)
         if isinstance(scan, np.ndarray):
             if spacing_mm is None:
                 raise ValueError("an array needs its spacing_mm, e.g. predictor(array, (1, 1, 2))")
@@ -223,8 +231,10 @@ class Predictor:
                 raise ValueError("the array has voxels that are not finite; replace them first")
             found = self._maps(array, spacing_mm, "the array", maps, folder)
             return Prediction(found.label, None, found.maps)
-        if not isinstance(scan, Scan):
+        if isinstance(scan, Path | str):
             scan = read_image(Path(scan))
+        elif not isinstance(scan, Scan):
+            scan = as_scan(scan)
         found = self._maps(scan.array, scan.spacing_mm, str(scan.source), maps, folder)
         return Prediction(found.label, scan, found.maps)
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,8 +135,14 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Note SIGTERM and the first SIGINT instead of dying of them; a second SIGINT interrupts."""
+    """Note SIGTERM and the first SIGINT instead of dying of them; a second SIGINT interrupts.
+
+    Outside the main thread, where Python allows no handler, signals are left alone.
+    """
     request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
 
     def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
         request.signal = number

@@ -14,7 +14,7 @@ from scipy import ndimage
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
 from tracoco.methods import METHODS
-from tracoco.report.pictures import INK, PREDICTION, TRUTH, surroundings
+from tracoco.reporting.pictures import INK, PREDICTION, TRUTH, surroundings
 from tracoco.scans.reader import read_images, read_label
 from tracoco.studies.paper.figure import Drawn, Row
 from tracoco.studies.paper.figures.drawing_style import (

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from tracoco.evaluation.scores import Protocol
 from tracoco.project.splits import Splits
-from tracoco.report.headline import tiles, unfinished_note, warnings
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.headline import tiles, unfinished_note, warnings
+from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_tiles_of_an_evaluated_run(bench: "Bench") -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.evaluation.scores import Protocol
-from tracoco.report.pictures import read_case
-from tracoco.report.run_record import read_scores
+from tracoco.reporting.pictures import read_case
+from tracoco.reporting.run_record import read_scores
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_a_case_is_read_from_its_three_files(bench: "Bench") -> None:

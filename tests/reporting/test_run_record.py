@@ -8,10 +8,10 @@ import pytest
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
 from tracoco.project.splits import Splits
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_a_run_that_took_all_its_steps_is_finished(bench: "Bench") -> None:

@@ -10,10 +10,10 @@ from rich.table import Table
 from tracoco.evaluation.evaluate import evaluate
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json
-from tracoco.report.compare import ComparisonRow, comparison_table, score_table
+from tracoco.reporting.compare import ComparisonRow, comparison_table, score_table
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 ROW = ComparisonRow(
     "runs/a", "tracoco", 8, 72, 2000, 0, "test", "last", 12, 91.24, 3.5, 84.0, 1.234, 4.5, 0, "mm"

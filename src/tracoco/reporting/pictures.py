@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import Pair, pair_files
-from tracoco.report.run_record import ScoreSet
+from tracoco.reporting.run_record import ScoreSet
 from tracoco.scans.reader import read_images, read_label
 from tracoco.scans.scan import Spacing
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracoco.report.health import health_charts
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.health import health_charts
+from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_shares_gates_and_agreement_each_have_a_chart(bench: "Bench") -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from tracoco.evaluation.scores import Protocol
 from tracoco.project.splits import Splits
-from tracoco.report.page import case_pictures, write_report
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.page import case_pictures, write_report
+from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 VOID = {"meta", "img", "line", "rect", "circle", "path", "link", "br"}
 
@@ -190,7 +190,7 @@ def test_scores_that_lie_elsewhere_are_taken_in(bench: "Bench", tmp_path: Path) 
 def test_the_cases_of_a_long_table_are_folded_away(
     bench: "Bench", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracoco.report.page.SHOWN_CASES", 1)
+    monkeypatch.setattr("tracoco.reporting.page.SHOWN_CASES", 1)
     run = bench.run()
     bench.scores(run)
     page = write_report(run).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.report.pictures import PREDICTION, TRUTH, CaseVolumes, draw_case
+from tracoco.reporting.pictures import PREDICTION, TRUTH, CaseVolumes, draw_case
 
 
 def block(*shape: int, start: int = 4, size: int = 4) -> NDArray[np.uint8]:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracoco.report.charts import loss_charts, rate_chart, validation_chart
+from tracoco.reporting.charts import loss_charts, rate_chart, validation_chart
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_the_loss_comes_first_then_every_term(bench: "Bench") -> None:

@@ -9,11 +9,11 @@ from rich.console import Console
 from tracoco.errors import UserError
 from tracoco.evaluation.context import ContextScore, summarise_context
 from tracoco.files import write_json
-from tracoco.report.context import ContextFile, context_table, read_context
-from tracoco.report.page import write_report
+from tracoco.reporting.context import ContextFile, context_table, read_context
+from tracoco.reporting.page import write_report
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def measured(*scores: ContextScore) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tracoco.report.charts import BOTTOM, LEFT, RIGHT, TOP, Chart, Line, Style, draw
+from tracoco.reporting.charts import BOTTOM, LEFT, RIGHT, TOP, Chart, Line, Style, draw
 
 
 def chart(*values: float, style: Style = "line") -> Chart:

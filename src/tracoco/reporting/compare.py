@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tracoco.evaluation.evaluate import Evaluation
 from tracoco.evaluation.scores import CaseScore, Summary
-from tracoco.report.run_record import RunRecord, ScoreFile, ScoreSet, worst_first
+from tracoco.reporting.run_record import RunRecord, ScoreFile, ScoreSet, worst_first
 from tracoco.settings import checked
 from tracoco.text import UNDEFINED, count, number, spread
 

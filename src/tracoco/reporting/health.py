@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracoco.methods import METHODS
-from tracoco.report.charts import Chart, Line, Series, inner, lines, pick
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.charts import Chart, Line, Series, inner, lines, pick
+from tracoco.reporting.run_record import RunRecord
 from tracoco.runs.log import Record
 from tracoco.text import number
 

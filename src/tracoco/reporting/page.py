@@ -10,11 +10,11 @@ from tracoco import text
 from tracoco.errors import UserError
 from tracoco.files import write_text
 from tracoco.methods import METHODS
-from tracoco.report import charts, details, headline, pictures
-from tracoco.report.context import read_context
-from tracoco.report.health import health_charts
-from tracoco.report.pictures import read_case
-from tracoco.report.run_record import RunRecord, ScoreSet, worst_median_best
+from tracoco.reporting import charts, details, headline, pictures
+from tracoco.reporting.context import read_context
+from tracoco.reporting.health import health_charts
+from tracoco.reporting.pictures import read_case
+from tracoco.reporting.run_record import RunRecord, ScoreSet, worst_median_best
 
 SHOWN_CASES = 30
 """Cases of a table that are seen at once; the others are folded away."""
@@ -89,7 +89,7 @@ def _picture(scores: ScoreSet, picture: Picture) -> Picture:
 
 def _environment() -> Environment:
     found = Environment(
-        loader=PackageLoader("tracoco.report"),
+        loader=PackageLoader("tracoco.reporting"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.run_record import RunRecord
 from tracoco.runs.folder import RunFolder
 
 Pairs = list[tuple[str, str]]

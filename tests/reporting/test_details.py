@@ -3,11 +3,18 @@
 import shlex
 from typing import TYPE_CHECKING
 
-from tracoco.report.details import facts, plan, predict_commands, score_commands, settings, splits
-from tracoco.report.run_record import RunRecord
+from tracoco.reporting.details import (
+    facts,
+    plan,
+    predict_commands,
+    score_commands,
+    settings,
+    splits,
+)
+from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_settings_are_grouped_and_complete(bench: "Bench") -> None:

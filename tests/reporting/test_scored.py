@@ -7,10 +7,10 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.evaluation.scores import CaseScore
-from tracoco.report.run_record import find_scores, read_scores, worst_first, worst_median_best
+from tracoco.reporting.run_record import find_scores, read_scores, worst_first, worst_median_best
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def score(case: str, dice: float | None, *, missed: bool = False) -> CaseScore:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tracoco.methods import METHODS
-from tracoco.report.run_record import RunRecord, ScoreSet
+from tracoco.reporting.run_record import RunRecord, ScoreSet
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import UNDEFINED, count, duration, number, short
 from tracoco.training.pseudo_label_monitor import TRUSTED

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.report.charts import MOST_POINTS, Series, lines, pick
+from tracoco.reporting.charts import MOST_POINTS, Series, lines, pick
 
 
 def series(values: list[float]) -> Series:

@@ -9,10 +9,10 @@ import pytest
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json, write_json
 from tracoco.project.splits import Splits
-from tracoco.report.compare import compare_runs
+from tracoco.reporting.compare import compare_runs
 
 if TYPE_CHECKING:
-    from report.conftest import Bench
+    from reporting.conftest import Bench
 
 
 def test_a_row_has_the_facts_and_the_scores_of_its_run(bench: "Bench") -> None:

@@ -1,0 +1,1 @@
+"""One Python function for each command; the commands of `cli` parse, call these and print."""

@@ -1,0 +1,295 @@
+"""Create, check, plan and prepare a project: what `tracoco init`, `check` and `prepare` call."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Literal
+
+from tracoco.console import counted, progress_console
+from tracoco.errors import UserError, raise_all
+from tracoco.project.check.check import Checked, gather
+from tracoco.project.check.check import check as check_material
+from tracoco.project.create import (
+    Proposal,
+    SplitChoice,
+    check_free,
+    create_project,
+    propose,
+)
+from tracoco.project.folder import Project
+from tracoco.project.layouts import LAYOUTS, Found, find_cases
+from tracoco.project.machine import Device
+from tracoco.project.prepare import prepare as fill_store
+from tracoco.project.transaction import only_writer
+from tracoco.project.update import Update, apply_update, propose_update
+from tracoco.studies.paper.case_lists import listed_splits
+from tracoco.studies.paper.recipe import Recipe, apply_recipe, write_scans
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WRITTEN_SCANS = "scans"
+"""Folder of a project with the scans that a recipe had to change."""
+ProjectPath = Project | Path | str
+
+
+@dataclass(frozen=True, slots=True)
+class InitResult:
+    """What `init` found, and the project that it wrote."""
+
+    project: Project | None
+    """None after a dry run."""
+    proposal: Proposal
+    update: Update | None = None
+    """What is new in the data, for `update=True`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments of one call of `init`."""
+
+    data: Path
+    out: Path | None
+    choice: SplitChoice
+    labels: Path | None = None
+    layout: str | None = None
+    paper_split: str | None = None
+    recipe: str | None = None
+    partial: bool = False
+    crop_by_label: bool = False
+    dimensions: Literal[2, 3] = 3
+    memory_gb: float | None = None
+    device: Device | None = None
+    dry_run: bool = False
+    workers: int | None = None
+    console: "Console | None" = None
+
+    @property
+    def project(self) -> Path:
+        """The folder to write, which only a dry run can do without."""
+        if self.out is None:
+            raise UserError("where to? Name the project's folder with --out, or try --dry-run")
+        return self.out
+
+    def check_new(self) -> None:
+        """Refuse options that a new project cannot have together."""
+        problems = []
+        drawn = self.choice.validation or self.choice.test
+        if drawn and (self.paper_split or self.recipe):
+            which = "--paper-split" if self.paper_split else "--recipe"
+            problems.append(f"{which} names all cases; leave out --validation and --test")
+        if self.recipe and (self.paper_split or self.labels or self.layout):
+            problems.append(
+                "--recipe knows files and split; leave out --paper-split, --labels and --layout"
+            )
+        if not self.recipe and (self.partial or self.crop_by_label):
+            problems.append("--partial and --crop-by-label are for recipes; add --recipe")
+        raise_all(problems)
+
+    def check_update(self) -> None:
+        """Refuse options that would change what a project has settled."""
+        settled = {
+            "--validation": self.choice.validation,
+            "--test": self.choice.test,
+            "--hide-labels": self.choice.hide_labels,
+            "--group-pattern": self.choice.group_pattern,
+            "--paper-split": self.paper_split,
+            "--recipe": self.recipe,
+            "--memory-gb": self.memory_gb,
+            "--for": self.device,
+        }
+        given = [option for option, value in settled.items() if value]
+        if given:
+            raise UserError(
+                f"--update keeps split and plan of the project; leave out {', '.join(given)}, or "
+                "edit splits.json and plan.yaml"
+            )
+
+
+def init(  # noqa: PLR0913 - each is an option of the command, with the same default
+    data: Path | str,
+    out: Path | str | None = None,
+    *,
+    labels: Path | str | None = None,
+    layout: str | None = None,
+    validation: int = 0,
+    test: int = 0,
+    group_pattern: str | None = None,
+    hide_labels: int | None = None,
+    paper_split: str | None = None,
+    recipe: str | None = None,
+    partial: bool = False,
+    crop_by_label: bool = False,
+    dimensions: Literal[2, 3] = 3,
+    memory_gb: float | None = None,
+    device: Device | None = None,
+    update: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> InitResult:
+    """Pair images and labels, split the cases and plan the training; write a project folder.
+
+    Args:
+        data: a folder of scans, or a CSV file that lists them.
+        out: the project's folder, which must not exist; a dry run needs none.
+        labels: folder of the labels, if it is not `labels` beside the images.
+        layout: how `data` is laid out; recognised if not given.
+        validation: labelled cases that choose the best checkpoint.
+        test: labelled cases to hold out as a test set.
+        group_pattern: regular expression that finds the patient in a case's name; all cases of a
+            patient go to the same part of the split.
+        hide_labels: use this many labels only, to simulate having few.
+        paper_split: `la`, `pancreas`, `brats19` or `acdc`: the split of the paper.
+        recipe: the same names: a data set of the paper as it is downloaded.
+        partial: the download of a recipe is not complete.
+        crop_by_label: crop the scans of a recipe around the structure, as the field does.
+        dimensions: 2 for networks that see slices.
+        memory_gb: what a training may take; the GPU's memory or a quarter of the RAM by default.
+        device: plan for `cpu` or `gpu`; this machine by default.
+        update: add new scans and labels to the project that is there.
+        dry_run: find out the pairing and write nothing.
+        workers: processes that read scans.
+        seed: decides which cases are drawn for validation and test.
+        progress: show progress on standard error.
+    """
+    request = _Request(
+        data=Path(data),
+        out=None if out is None else Path(out),
+        labels=None if labels is None else Path(labels),
+        layout=layout,
+        choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
+        paper_split=paper_split,
+        recipe=recipe,
+        partial=partial,
+        crop_by_label=crop_by_label,
+        dimensions=dimensions,
+        memory_gb=memory_gb,
+        device=device,
+        dry_run=dry_run,
+        workers=workers,
+        console=progress_console() if progress else None,
+    )
+    return _update(request) if update else _create(request)
+
+
+def check(path: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Checked:
+    """Open every scan of a project, or of a folder before `init`, and list all problems.
+
+    Args:
+        path: a project, or a folder of scans.
+        workers: processes that read scans; as many as suit the machine by default.
+        progress: show progress on standard error.
+    """
+    material = gather(path.root if isinstance(path, Project) else Path(path))
+    console = progress_console() if progress else None
+    with counted("checking", len(material.cases), console) as on_case:
+        return check_material(material, on_case, workers)
+
+
+def prepare(project: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Project:
+    """Normalise and resample the scans of a project; cases that are prepared already are kept.
+
+    Args:
+        project: the project, or its folder.
+        workers: processes that read scans; as many as suit machine and data by default.
+        progress: show progress on standard error.
+    """
+    opened = opened_project(project)
+    console = progress_console() if progress else None
+    with counted("preparing", len(opened.load_splits().ids), console) as on_case:
+        fill_store(opened, on_case, workers)
+    return opened
+
+
+def opened_project(project: ProjectPath) -> Project:
+    """A project, however it is given."""
+    return project if isinstance(project, Project) else Project(Path(project))
+
+
+def _create(request: _Request) -> InitResult:
+    request.check_new()
+    if request.dry_run:
+        return InitResult(None, _proposal(request, _found(request)))
+    check_free(request.project)
+    with _written(request) as found:
+        proposal = _proposal(request, found)
+        with counted("looking at scans", len(proposal.cases), request.console) as on_case:
+            project = create_project(
+                request.project,
+                proposal,
+                request.dimensions,
+                memory_gb=request.memory_gb,
+                device=request.device,
+                workers=request.workers,
+                on_case=on_case,
+            )
+    return InitResult(project, proposal)
+
+
+def _update(request: _Request) -> InitResult:
+    request.check_update()
+    project = Project(request.project)
+    before = project.load_origin().layout
+    if before and before not in {row.name for row in LAYOUTS}:
+        raise UserError(
+            f"{project.root} was made by a {before}, whose cases are fixed; "
+            "make a project without a recipe to add scans to"
+        )
+    found = find_cases(request.data, request.labels, request.layout or before or None)
+    with nullcontext() if request.dry_run else only_writer(project.root):
+        update = propose_update(project, found)
+        if update.changed and not request.dry_run:
+            scans = len(update.proposal.cases)
+            with counted("looking at scans", scans, request.console) as on_case:
+                apply_update(project, update, workers=request.workers, on_case=on_case)
+    return InitResult(project, update.proposal, update)
+
+
+def _found(request: _Request) -> Found:
+    if request.recipe:
+        recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
+        return _as_found(request.recipe, recipe)
+    return find_cases(request.data, request.labels, request.layout)
+
+
+def _proposal(request: _Request, found: Found) -> Proposal:
+    lists = partial(listed_splits, request.paper_split) if request.paper_split else None
+    return propose(found, replace(request.choice, lists=lists))
+
+
+@contextmanager
+def _written(request: _Request) -> Iterator[Found]:
+    """The cases, with those scans written that a recipe changes; a failure takes them back."""
+    if not request.recipe:
+        yield _found(request)
+        return
+    recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
+    root, folder = request.project, request.project / WRITTEN_SCANS
+    existed = root.exists()
+    try:
+        with counted("writing scans", len(recipe.cases), request.console) as on_case:
+            crop = request.crop_by_label
+            recipe = write_scans(recipe, folder, crop_by_label=crop, on_case=on_case)
+        yield _as_found(request.recipe, recipe)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        if root.is_dir() and not existed:
+            root.rmdir()
+        raise
+
+
+def _as_found(name: str, recipe: Recipe) -> Found:
+    return Found(
+        recipe.cases,
+        recipe.class_names,
+        recipe.splits,
+        notes=recipe.notes,
+        layout=f"recipe {name}",
+        plan=recipe.plan,
+        watermark=recipe.watermark,
+    )

@@ -1,0 +1,280 @@
+"""Train, predict, evaluate and report: what the commands of these names call, and `Run`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+from tracoco.api.projects import ProjectPath, opened_project
+from tracoco.config import Config
+from tracoco.console import progress_console
+from tracoco.errors import UserError
+from tracoco.evaluation.context import ContextChoice, measure_context
+from tracoco.evaluation.evaluate import evaluate_predictions
+from tracoco.evaluation.scores import chosen_protocol
+from tracoco.inference.inputs import PredictedCase
+from tracoco.inference.predict import predict_scans
+from tracoco.inference.predictor import Predictor
+from tracoco.presets import load_config, with_overrides
+from tracoco.reporting.compare import ComparisonRow, compare_runs
+from tracoco.reporting.page import write_report
+from tracoco.reporting.run_record import RunRecord, ScoreSet
+from tracoco.runs.checkpoint import Weights
+from tracoco.runs.folder import RunFolder
+from tracoco.training.train import train as train_run
+
+CheckpointName = Literal["last", "best"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trained run: its folder, its settings, its scores, and what can be done with it."""
+
+    folder: Path
+    steps: int | None = None
+    """Steps that were done and saved when `train` returned."""
+    signal: int = 0
+    """The signal that stopped the training before its end, or 0."""
+    leads: bool = True
+    """Whether this process of a distributed training is the one that tells the user."""
+
+    @classmethod
+    def load(cls, folder: "Path | str | Run") -> "Run":
+        """The run in a folder; a run is returned as it is."""
+        if isinstance(folder, Run):
+            return folder
+        run = cls(Path(folder))
+        run.settings  # noqa: B018 - reads config.yaml, or says that there is no run
+        return run
+
+    @property
+    def settings(self) -> Config:
+        """The resolved settings."""
+        return RunFolder(self.folder).config()
+
+    @property
+    def scores(self) -> tuple[ScoreSet, ...]:
+        """One set of scores for each evaluated folder of predictions in the run's folder."""
+        return tuple(RunRecord.read(self.folder).scores)
+
+    def predictor(
+        self,
+        *,
+        checkpoint: CheckpointName = "last",
+        weights: Weights = "averaged",
+        device: str = "auto",
+    ) -> Predictor:
+        """The run as a function from a scan to its labels."""
+        return Predictor.load(self.folder, checkpoint=checkpoint, weights=weights, device=device)
+
+    def predict(self, source: Path | str, out: Path | str, **options: Any) -> list[PredictedCase]:
+        """Segment scans; the options are those of `tracoco.predict`."""
+        return predict(self, source, out, **options)
+
+    def report(self, scores: Sequence[Path | str] = ()) -> Path:
+        """Write one HTML page about the run; its path."""
+        return report(self, scores)
+
+    def _repr_html_(self) -> str:
+        """A small table for a notebook."""
+        config = self.settings
+        rows: dict[str, object] = {
+            "folder": self.folder,
+            "method": config.method.name,
+            "steps": config.training.length,
+            "labelled": len(RunFolder(self.folder).splits().labelled),
+        }
+        for found in compare_runs([self.folder]):
+            if found.dice is not None:
+                rows[f"Dice, {found.test_set or 'test'}"] = f"{found.dice:.1f} %"
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table>{cells}</table>"
+
+
+def train(  # noqa: PLR0913 - each is an option of the command, with the same default
+    project: ProjectPath,
+    *,
+    method: str | None = None,
+    preset: str | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    minutes: float | None = None,
+    seed: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    init_from: Path | str | None = None,
+    select_on_test: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+) -> Run:
+    """Train a run, or resume one.
+
+    Args:
+        project: the project, or its folder.
+        method: a name of `tracoco methods`; `tracoco` by default.
+        preset: a name of `tracoco presets`.
+        settings: changes of single settings, e.g. `{"training.steps": 4000}`.
+        minutes: length by time on this machine, in place of steps.
+        seed: changes every random choice.
+        out: folder of the run; PROJECT/runs/METHOD-seedN by default.
+        resume: continue a run that was stopped.
+        init_from: start from the last weights of this run.
+        select_on_test: choose the best checkpoint on test cases; all results then say so.
+        device: `auto`, `cpu`, `cuda:N` or `mps`.
+        progress: show progress on standard error, or in a notebook.
+    """
+    changes = [f"method.name={method}"] if method else []
+    changes += [f"training.minutes={minutes}"] if minutes is not None else []
+    changes += [f"seed={seed}"] if seed is not None else []
+    changes += ["training.select_on=test"] if select_on_test else []
+    if isinstance(settings, Mapping):
+        changes += [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    else:
+        changes += settings
+    config = load_config(preset, changes)
+    _check_length(changes, config.training.minutes)
+    opened = opened_project(project)
+    folder = Path(out) if out else opened.runs_root / f"{config.method.name}-seed{config.seed}"
+    result = train_run(
+        opened,
+        config,
+        folder,
+        resume=resume,
+        init_from=None if init_from is None else Path(init_from),
+        device=device,
+        console=progress_console() if progress else None,
+    )
+    return Run(folder, result.steps, result.signal, result.leads)
+
+
+def _check_length(changes: list[str], minutes: float | None) -> None:
+    """Refuse two lengths in one call; the steps of a preset give way to minutes."""
+    given = with_overrides({}, changes).get("training") or {}
+    if minutes is not None and {"minutes", "steps"} <= given.keys():
+        raise UserError(
+            f"{minutes:g} minutes and training.steps={given['steps']} both say how long the run "
+            "is; keep one"
+        )
+
+
+def predict(  # noqa: PLR0913 - each is an option of the command, with the same default
+    run: Run | Path | str,
+    source: Path | str,
+    out: Path | str,
+    *,
+    checkpoint: CheckpointName = "last",
+    weights: Weights = "averaged",
+    maps: Sequence[str] = (),
+    dicom_seg: bool = False,
+    cct: bool = False,
+    shard: tuple[int, int] | None = None,
+    redo: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+) -> list[PredictedCase]:
+    """Segment scans, each on its own grid; predictions of the same weights are kept.
+
+    Args:
+        run: the run, or its folder.
+        source: a scan, a folder of scans, or a project, which stands for its test set.
+        out: folder of the predictions, or a file for one scan.
+        checkpoint: `last` or `best`.
+        weights: `averaged` where the run has averaged weights, or `raw`.
+        maps: further files, of `probability`, `entropy` and `disagreement`.
+        dicom_seg: also write DICOM segmentations of DICOM series.
+        cct: remove components below 1/1500 of the scan.
+        shard: (k, n): only the k-th of n parts of the scans.
+        redo: predict again what is there already.
+        device: `auto`, `cpu`, `cuda:N` or `mps`.
+        progress: show progress on standard error.
+    """
+    return predict_scans(
+        Run.load(run).folder,
+        Path(source),
+        Path(out),
+        checkpoint=checkpoint,
+        weights=weights,
+        cct=cct,
+        maps=maps,
+        dicom_seg=dicom_seg,
+        shard=shard,
+        redo=redo,
+        device=device,
+        console=progress_console() if progress else None,
+    )
+
+
+def evaluate(
+    prediction: Path | str,
+    truth: Path | str,
+    *,
+    units: Literal["mm", "voxel"] | None = None,
+    empty: Literal["missed", "zero"] | None = None,
+    protocol: Literal["paper"] | None = None,
+    cct: bool = False,
+) -> dict[str, Any]:
+    """Score predictions against reference labels; the scores are also kept in scores.json.
+
+    Args:
+        prediction: a label file, or a folder of predictions.
+        truth: a label file, a folder, or a project, which stands for its test set.
+        units: of distances; mm by default.
+        empty: what the distance of a missed structure is: undefined by default, or zero.
+        protocol: `paper` for distances in voxels, and zero for missed structures.
+        cct: remove components below 1/1500 of the scan first.
+    """
+    conventions = chosen_protocol(protocol, units, empty, cct=cct)
+    return evaluate_predictions(Path(prediction), Path(truth), conventions)
+
+
+def compare(runs: Sequence[Run | Path | str]) -> list[ComparisonRow]:
+    """One row for each evaluated folder of predictions of each run."""
+    return compare_runs([Run.load(run).folder for run in runs])
+
+
+def report(run: Run | Path | str, scores: Sequence[Path | str] = ()) -> Path:
+    """Write one HTML page about a run; its path.
+
+    Args:
+        run: the run, or its folder.
+        scores: further `scores.json` files, of predictions outside the run's folder.
+    """
+    return write_report(Run.load(run).folder, [Path(each) for each in scores])
+
+
+def context(  # noqa: PLR0913 - each is an option of the command, with the same default
+    run: Run | Path | str,
+    data: Path | str,
+    *,
+    shifts: int = 20,
+    checkpoint: CheckpointName = "last",
+    weights: Weights = "averaged",
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Measure how much predictions depend on what surrounds a voxel.
+
+    Args:
+        run: the run, or its folder.
+        data: a scan, a folder of scans, or a project, which stands for its test set.
+        shifts: pairs of crops of each scan.
+        checkpoint: `last` or `best`.
+        weights: `averaged` where the run has averaged weights, or `raw`.
+        seed: changes where the crops lie.
+        device: `auto`, `cpu`, `cuda:N` or `mps`.
+        progress: show progress on standard error.
+    """
+    return measure_context(
+        Run.load(run).folder,
+        Path(data),
+        ContextChoice(shifts, seed),
+        checkpoint=checkpoint,
+        weights=weights,
+        device=device,
+        console=progress_console() if progress else None,
+    )
