@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
-from benchmarks.real.markdown import plain
+from benchmarks.real.markdown import plain, table
 from benchmarks.real.notes import EARLIER, SUMMARY, read_notes, with_figures
 from benchmarks.real.picture import picture
 from benchmarks.real.pseudo_labels import pseudo_labels_picture, pseudo_labels_section
@@ -12,10 +12,12 @@ from benchmarks.real.surroundings import surroundings_section
 from benchmarks.real.tables import grid_section
 from benchmarks.real.windows import windows_section
 from tracoco.files import write_text
+from tracoco.studies.benchmark.results import over_seeds
 
 ROOT = Path(__file__).parent
 """The folder of the grids."""
 DOCS = ROOT.parents[1] / "docs"
+README = DOCS.parent / "README.md"
 PAGE, PICTURE = DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
 
 HEAD = """# Benchmarks
@@ -88,15 +90,48 @@ last 16 are reported on.""",
 """What is to be known of the data of each grid."""
 
 
+BEGIN, END = "<!-- results: made by `make real-page` -->\n", "<!-- end of results -->"
+"""What stands between these in the README is made from the results."""
+HEADLINE = {"supervised": "supervised", "cps": "CPS", "tracoco": "TraCoCo"}
+"""Rows of the README's table: methods that every reader looks for."""
+
+
 def main() -> None:
-    """Write the page and its picture."""
+    """Write the page and its picture, and the results in the README."""
     grids = read_grids(ROOT)
     write_text(PAGE, page(grids, read_notes(ROOT)))
+    write_text(README, with_results(README.read_text(encoding="utf-8"), grids))
     if _shown(grids):
         write_text(PICTURE, picture(_shown(grids)))
     for grid in grids:
         if grid.pseudo_labels:
             write_text(curves(grid.name), pseudo_labels_picture(grid.pseudo_labels))
+
+
+def with_results(readme: str, grids: list[GridResults]) -> str:
+    """The README with the table of the results as they are now."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{readme_table(grids)}{END}{after}"
+
+
+def readme_table(grids: list[GridResults]) -> str:
+    """Mean Dice of each data set on which all headline methods have results."""
+    lines = []
+    for grid in grids:
+        rows = {row.name: row for found in grid.rows.values() for row in found}
+        results = {name: list(rows[name].results.values()) for name in HEADLINE if name in rows}
+        if len(results) < len(HEADLINE) or not all(results.values()):
+            continue
+        cells = [
+            f"{found.mean:.1f}" for each in results.values() if (found := over_seeds(each, "dice"))
+        ]
+        seeds = " or ".join(map(str, sorted({len(each) for each in results.values()})))
+        lines.append([plain(grid.grid.title), *cells, seeds])
+    if not lines:
+        return ""
+    head = ["mean Dice (%) on held-out test scans", *HEADLINE.values(), "seeds"]
+    return table(head, lines)
 
 
 def curves(name: str) -> Path:
