@@ -8,12 +8,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from tracoco.config import Config, MethodChoice, NetworkConfig
+from tracoco.config import Config, NetworkConfig
 from tracoco.data.batch import Batch, Crops
 from tracoco.geometry import Index
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_method
+from tracoco.settings import MethodChoice
 
 Mask = NDArray[np.bool_]
 Spacing = tuple[float, float, float]

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.config import MethodChoice
 from tracoco.data.batch import Batch, Crops
 from tracoco.methods.method import Method, RunFacts, build_method
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
+from tracoco.settings import MethodChoice
 
 SHAPE = (26, 24, 20)
 SPARING: dict[str, dict[str, object]] = {

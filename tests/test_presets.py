@@ -4,7 +4,7 @@ import pytest
 import torch
 from samples import make_batch
 
-from tracoco.config import Config, MethodChoice
+from tracoco.config import Config
 from tracoco.methods import method_class
 from tracoco.methods.method import dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
@@ -13,7 +13,7 @@ from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
 from tracoco.project.survey import CaseFacts
 from tracoco.runs.build import resolved, run_crop, run_method
-from tracoco.settings import checked
+from tracoco.settings import MethodChoice, checked
 
 COUNTS = {
     "la": (8, 16, 32, 80),

@@ -3,8 +3,6 @@
 from typing import Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveFloat,
@@ -13,7 +11,7 @@ from pydantic import (
 )
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.settings import Settings, checked
+from tracoco.settings import MethodChoice, Settings, checked
 
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
@@ -29,8 +27,6 @@ SAME_RESULT: dict[str, set[str]] = {
     "training": {"checkpointing", "channels_last"},
 }
 """Settings that say how a result is computed and not which: a run may go on with other ones."""
-PRESET = "preset"
-"""Key under which a method's settings keep those that its preset has for another method."""
 
 
 class DataConfig(Settings):
@@ -219,24 +215,6 @@ class InferenceConfig(Settings):
     weights: Literal["gaussian", "uniform"] = "gaussian"
     batch: PositiveInt = 2
     """Windows that go through the network at once."""
-
-
-class MethodChoice(BaseModel):
-    """A method's name; the other keys are its own settings, checked when it is built."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    name: str = "tracoco"
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Those that are meant for this method."""
-        return {key: value for key, value in (self.model_extra or {}).items() if key != PRESET}
-
-    @property
-    def preset(self) -> dict[str, Any]:
-        """What a preset says of the method that it names, `name` included, if that is another."""
-        return dict((self.model_extra or {}).get(PRESET, {}))
 
 
 class Config(Settings):

@@ -49,3 +49,25 @@ def _fields(model: type[BaseModel], place: Sequence[str]) -> list[str]:
             return []
         model = inner
     return list(model.model_fields)
+
+
+PRESET = "preset"
+"""Key under which a method's settings keep those that its preset has for another method."""
+
+
+class MethodChoice(BaseModel):
+    """A method's name; the other keys are its own settings, checked when it is built."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = "tracoco"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those that are meant for this method."""
+        return {key: value for key, value in (self.model_extra or {}).items() if key != PRESET}
+
+    @property
+    def preset(self) -> dict[str, Any]:
+        """What a preset says of the method that it names, `name` included, if that is another."""
+        return dict((self.model_extra or {}).get(PRESET, {}))

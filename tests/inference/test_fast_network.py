@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from tracoco.config import MethodChoice
 from tracoco.inference.folding import fast_network, ready_to_predict
 from tracoco.methods.method import Method, RunFacts, build_method, evaluating
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 
 
 def settled(network: nn.Module) -> nn.Module:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.inference.folding import fast_network
+from tracoco.networks.build import build_network
 from tracoco.networks.light_unet import Double, Pointwise, Residual
-from tracoco.networks.network import build_network
 
 
 def assert_same(network: nn.Module, crops: Tensor) -> nn.Module:

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from tracoco.methods.caml import BatchAttention, insert_attention
-from tracoco.networks.network import Network, build_network
+from tracoco.networks.build import build_network
+from tracoco.networks.network import Network
 
 
 def make(width: int = 8) -> BatchAttention:

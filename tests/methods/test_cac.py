@@ -3,11 +3,11 @@ import torch
 from samples import make_batch, make_method
 from torch import nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.cac import CAC
 from tracoco.methods.method import RunFacts, build_method
+from tracoco.settings import MethodChoice
 
 
 def make(dimensions: int = 3, classes: int = 2, **settings: object) -> CAC:

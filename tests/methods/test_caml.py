@@ -6,12 +6,12 @@ import torch
 from samples import make_batch, make_method
 from torch import nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.caml import CAML, BatchAttention
 from tracoco.methods.method import RunFacts, build_method
+from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000
 

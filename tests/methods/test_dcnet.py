@@ -8,7 +8,8 @@ from samples import make_batch, make_method
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import dcnet
 from tracoco.methods.dcnet import DCNet, attend
-from tracoco.networks.network import build_network, with_features
+from tracoco.networks.build import build_network
+from tracoco.networks.network import with_features
 
 PAST_THE_RAMP = 1000
 

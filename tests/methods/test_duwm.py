@@ -6,12 +6,12 @@ from answering import Answering, answer_with, by_halves, everywhere
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.methods.duwm import DUWM
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.networks.layers import Decoder, Encoder, Up
 from tracoco.networks.network import Network
+from tracoco.settings import MethodChoice
 
 STEPS = 30
 UNSURE = math.exp(-1)

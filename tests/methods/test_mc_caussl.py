@@ -7,11 +7,11 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.methods.mc_caussl import MCCauSSL
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.parts.independence import dependence
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000
 UNSURE = 2 * ((0.36 / 0.52 - 0.6) ** 2) / 2

@@ -8,13 +8,13 @@ from samples import make_batch, make_method
 from told import Told
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.inference.folding import ready_to_predict
 from tracoco.methods.mc_net import MCNet, MCNetPlus
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.parts.decoders import MeanOfDecoders
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000
 UNSURE = 0.146654

@@ -7,7 +7,8 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.methods.patchcl import Embedder, PatchCL, distribution_contrast
-from tracoco.networks.network import build_network, with_features
+from tracoco.networks.build import build_network
+from tracoco.networks.network import with_features
 
 PAST_THE_RAMP = 1000
 

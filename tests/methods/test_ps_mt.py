@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
-from tracoco.methods.parts.co_training import CleanPass
+from tracoco.methods.parts.pseudo_label_pass import CleanPass
 from tracoco.methods.ps_mt import PSMT, TwoTeachers
 
 PAST_THE_RAMP = 1000

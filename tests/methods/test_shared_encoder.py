@@ -5,11 +5,11 @@ import torch
 from samples import make_batch, make_method
 from torch import nn
 
-from tracoco.config import MethodChoice
 from tracoco.inference.folding import ready_to_predict
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.parts.decoders import SharedEncoder, released_rampup
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 
 
 def facts(dimensions: int, steps: int) -> RunFacts:

@@ -6,11 +6,11 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.losses.consistency import answer_distance
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.ss_net import SSNet
+from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from samples import make_batch, make_method
 
-from tracoco.config import MethodChoice
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.parts.student_teacher import StudentTeacher
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 
 FAMILY = ["mean-teacher", "ua-mt", "ict", "lg-er-mt", "duwm", "ac-mt"]
 

@@ -6,10 +6,10 @@ from answering import everywhere
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.errors import UserError
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.unimatch import UniMatch
+from tracoco.settings import MethodChoice
 
 
 class Told(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tracoco.config import FILTERS, NetworkConfig, Precision
 from tracoco.networks import NETWORKS
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
 from tracoco.presets import load_config
 from tracoco.project.fingerprint import Fingerprint, LabelFacts
 from tracoco.project.machine import (

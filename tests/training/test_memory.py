@@ -16,7 +16,7 @@ import re, sys
 from pathlib import Path
 import torch
 from tracoco.presets import load_config
-from tracoco.experiment import train
+from tracoco.training.train import train
 from tracoco.project.folder import Project
 
 torch.set_num_threads(1)

@@ -19,12 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from samples import make_batch, make_method
 
-from tracoco.config import Config, MethodChoice, parse_config
+from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
 from tracoco.methods.method import Method, RunFacts, build_method
-from tracoco.networks.network import build_network
+from tracoco.networks.build import build_network
+from tracoco.settings import MethodChoice
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
 from tracoco.training.distributed import StopRequest, Team, joined_team
 from tracoco.training.trainer import Trainer

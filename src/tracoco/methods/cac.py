@@ -6,9 +6,8 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
-from tracoco.methods.parts.networks import OneNetwork
 from tracoco.networks.network import Network, with_features
 
 
@@ -19,7 +18,7 @@ class CACConfig(ContrastConfig):
     """Uniform noise on each crop, as a fraction of the intensity range; the same as TraCoCo's."""
 
 
-class CAC(OneNetwork):
+class CAC(Method):
     """One network whose features agree in the overlap of two crops.
 
     Unlabelled crops teach the features but never the head, which learns from labels alone.

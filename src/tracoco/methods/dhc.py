@@ -12,7 +12,7 @@ from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.co_training import Peers
-from tracoco.methods.parts.networks import MeanOfNetworks
+from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
 from tracoco.settings import Settings
 
 

@@ -6,8 +6,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares
 from tracoco.settings import Settings
 
@@ -21,7 +20,7 @@ class EntropyMinimisationConfig(Settings):
     """Steps until the weight is at its largest; the whole run if not given."""
 
 
-class EntropyMinimisation(OneNetwork):
+class EntropyMinimisation(Method):
     """One network that doubts less and less on unlabelled crops.
 
     SSL4MIS also lessens the entropy of the labelled crops, whose labels say more; the original

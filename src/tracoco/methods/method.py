@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import MethodChoice
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import method_class
-from tracoco.settings import Settings, checked
+from tracoco.settings import MethodChoice, Settings, checked
 
 NetworkFactory = Callable[..., nn.Module]
 """Builds the run's network, with fresh weights; or another one for its crops, if it is given a
@@ -49,6 +48,8 @@ class Method(nn.Module, ABC):
     idle_networks: ClassVar[bool] = False
     """Whether some steps leave a trained network out, so that it has no gradient."""
 
+    network: nn.Module
+    """The only network of a method that has one."""
     labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
     """Loss terms that come from labels alone; the trainer may let all others count less."""
 
@@ -62,9 +63,12 @@ class Method(nn.Module, ABC):
     def after_step(self, step: int) -> None:
         """Called once the optimizer has moved the modules, e.g. to move an EMA teacher."""
 
-    @abstractmethod
     def inference_network(self) -> nn.Module:
-        """The network that is used at test time; export and fast inference may rearrange it."""
+        """The network that is used at test time; export and fast inference may rearrange it.
+
+        `self.network`, unless a method with several networks says otherwise.
+        """
+        return self.network
 
     def predict(self, crops: Tensor) -> Tensor:
         """Class probabilities [B, C, ...], as used at test time."""
@@ -89,9 +93,9 @@ class Method(nn.Module, ABC):
         networks = (list(network.parameters()) for network in self.trained_networks())
         return [{"params": parameters} for parameters in networks]
 
-    @abstractmethod
     def trained_networks(self) -> list[nn.Module]:
-        """The networks that the main optimizer moves."""
+        """The networks that the main optimizer moves; `self.network` alone by default."""
+        return [self.network]
 
 
 def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:

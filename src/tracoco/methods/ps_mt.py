@@ -13,9 +13,9 @@ from tracoco.losses.consistency import kl_loss
 from tracoco.losses.weighting import cosine_rampup, masked_mean
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.adversarial import steepest
-from tracoco.methods.parts.co_training import CleanPass, clean_pass
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
-from tracoco.methods.parts.networks import MeanOfNetworks
+from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
+from tracoco.methods.parts.pseudo_label_pass import CleanPass, clean_pass
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.methods.parts.strong_view import strong_view
 from tracoco.methods.parts.student_teacher import move_average

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import answer_distance
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, evaluating, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, steepest, unit_length
-from tracoco.methods.parts.networks import OneNetwork
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
 from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
@@ -166,7 +165,7 @@ class SSNetConfig(Settings):
     The release takes all, which large crops have no memory for."""
 
 
-class SSNet(OneNetwork):
+class SSNet(Method):
     """One network whose answers withstand the worst small change of a crop."""
 
     Config = SSNetConfig

@@ -4,8 +4,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss, uniform_noise
-from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss, uniform_noise
 from tracoco.settings import Settings
 
 
@@ -16,7 +15,7 @@ class SupervisedConfig(Settings):
     """Uniform noise on the crops, as a fraction of the intensity range; the same as TraCoCo's."""
 
 
-class Supervised(OneNetwork):
+class Supervised(Method):
     """One network and the labels."""
 
     Config = SupervisedConfig

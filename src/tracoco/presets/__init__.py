@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
-from tracoco.config import PRESET, Config, parse_config
+from tracoco.config import Config, parse_config
 from tracoco.errors import UserError, did_you_mean
+from tracoco.settings import PRESET
 
 Values = dict[str, Any]
 

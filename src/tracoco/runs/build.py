@@ -12,7 +12,7 @@ from tracoco.errors import UserError
 from tracoco.geometry import Index, Strides
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks import network_facts
-from tracoco.networks.network import build_network, check_crop, check_strided, is_strided
+from tracoco.networks.build import build_network, check_crop, check_strided, is_strided
 from tracoco.networks.statistics import split_statistics
 from tracoco.project.levels import choose_strides, crop_problem, form_problem
 from tracoco.project.plan import Plan

@@ -1,7 +1,6 @@
 """Co-training: two networks, differently initialised, that teach each other by pseudo-labels."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Literal, cast
 
 import torch
@@ -21,6 +20,7 @@ from tracoco.methods.method import (
     uniform_noise,
 )
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
+from tracoco.methods.parts.pseudo_label_pass import CleanPass, PseudoLabelPass, clean_pass
 from tracoco.methods.parts.pseudo_label_statistics import (
     class_shares,
     divergence_figures,
@@ -28,29 +28,8 @@ from tracoco.methods.parts.pseudo_label_statistics import (
     structure_figures,
 )
 from tracoco.methods.parts.student_teacher import EmaTeacher
-from tracoco.networks.statistics import frozen_statistics, mixes_kinds, norms_by_batch
+from tracoco.networks.statistics import frozen_statistics, mixes_kinds
 from tracoco.settings import Settings
-
-CleanPass = Literal["batch", "clean"]
-"""What BatchNorm normalises by; networks without it give the same labels either way.
-
-batch: the statistics of the batch, as in the authors' release. Running statistics stay as they are.
-clean: its running statistics, as at test time. While weights move fast these lag behind, and
-    pseudo-labels that rely on them can lose the foreground: in TraCoCo's training of a narrow VNet
-    twice as often as with `batch`, in that of CPS about as often (docs/benchmarks.md).
-"""
-PseudoLabelPass = Literal["batch", "clean", "training"]
-"""`training`: no pass of their own but the training pass, with its noise and dropout."""
-
-
-@contextmanager
-def clean_pass(module: nn.Module, form: CleanPass) -> Iterator[None]:
-    """Passes of `module` in here are without gradient and dropout, and `form` says the rest."""
-    with evaluating(module), frozen_statistics(module):
-        if form == "batch":
-            for norm in norms_by_batch(module):
-                norm.train()
-        yield
 
 
 class Peers(Method):

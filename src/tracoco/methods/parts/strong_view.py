@@ -5,8 +5,10 @@ import math
 import torch
 from torch import Tensor
 
-from tracoco.data.augment import Limits
 from tracoco.methods.parts.cutmix import happens, uniform
+
+Limits = tuple[float, float]
+"""The lowest and the highest intensity that a scan can have."""
 
 JITTERED = 0.8
 """Share of the crops whose brightness and contrast change."""

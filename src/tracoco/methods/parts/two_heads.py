@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.pseudo_label_statistics import class_shares
 from tracoco.networks.light_unet import Pointwise
 from tracoco.networks.network import Network, with_features
@@ -121,7 +120,7 @@ class TwoHeadsConfig(Settings):
     """Largest weight of what unlabelled crops teach; each method has a default of its own."""
 
 
-class TwoHeads(OneNetwork):
+class TwoHeads(Method):
     """The network with its mask head predicts; the distance head serves the training alone."""
 
     network: Network

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import RunFacts
-from tracoco.methods.parts.co_training import PseudoLabelPass, clean_pass
+from tracoco.methods.method import Method, RunFacts
 from tracoco.methods.parts.cutmix import check_partners, draw_small_mix
-from tracoco.methods.parts.networks import OneNetwork
+from tracoco.methods.parts.pseudo_label_pass import PseudoLabelPass, clean_pass
 from tracoco.methods.parts.pseudo_label_statistics import answer_shares
 from tracoco.methods.parts.strong_view import strong_view
 from tracoco.settings import Settings
@@ -60,7 +59,7 @@ class Lesson:
         return class_dice_losses(logits, self.label, self.sure).mean()
 
 
-class WeakToStrong(OneNetwork):
+class WeakToStrong(Method):
     """One network that is its own teacher."""
 
     config: WeakToStrongConfig

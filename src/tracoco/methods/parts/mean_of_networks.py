@@ -1,25 +1,9 @@
-"""Methods with a single network, and several networks that predict as one."""
+"""Several networks that predict as one: the mean of their logits."""
 
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-
-from tracoco.methods.method import Method
-
-
-class OneNetwork(Method):
-    """The network that learns is the one that predicts; what else learns serves it alone."""
-
-    network: nn.Module
-
-    def inference_network(self) -> nn.Module:
-        """The only one."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """The only one."""
-        return [self.network]
 
 
 class MeanOfNetworks(nn.Module):
