@@ -357,7 +357,7 @@ def test_an_epoch_is_of_scans_and_of_slices_where_networks_see_slices(tmp_path: 
 def test_a_method_that_needs_a_warning_gives_it_at_the_start(project: Project) -> None:
     released = load_config(None, ["method.name=tracoco-as-released", *SHORT])
     assert "spatial axis" in Experiment.of(project, released).announcement(ALONE)
-    assert "mind" not in Experiment.of(project, load_config(None, SHORT)).announcement(ALONE)
+    assert "warning" not in Experiment.of(project, load_config(None, SHORT)).announcement(ALONE)
 
 
 def flat_project(root: Path) -> Project:

@@ -34,7 +34,7 @@ def test_the_list_has_every_method_with_its_publication_and_how_near_we_are(trac
         (place,) = (place for place, line in enumerate(lines) if line.startswith(f"{name} "))
         assert f"{row.venue} {row.year or ''}".strip() in lines[place]
         assert lines[place + 1 : place + 3] == [f"  {row.idea}", f"  {row.faithful}"]
-    assert f"  mind: {METHODS['duwm'].caution}" in lines
+    assert f"  warning: {METHODS['duwm'].caution}" in lines
 
 
 def test_no_line_is_wider_than_a_small_terminal(

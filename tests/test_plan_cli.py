@@ -60,7 +60,7 @@ def test_every_value_is_explained(
     # Scans have 20 voxels along the last axis.
     assert any("no room to translate along axis 2 in 3 of 3" in line for line in result["warnings"])
     code, out, _ = run(capsys, monkeypatch, "plan", project.root, "--explain")
-    assert (code, "median of the scans" in out, "mind: no room" in out) == (0, True, True)
+    assert (code, "median of the scans" in out, "warning: no room" in out) == (0, True, True)
 
 
 def test_redo_keeps_the_old_plan_and_says_what_changed(

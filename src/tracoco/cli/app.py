@@ -22,27 +22,29 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="A project's folder.")]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Project folder.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda:N or mps.")]
 CheckpointName = Annotated[
-    Literal["last", "best"], typer.Option(help="last, or best of those validated.")
+    Literal["last", "best"], typer.Option(help="Last checkpoint, or best on the validation cases.")
 ]
 Memory = Annotated[
     float | None,
-    typer.Option(min=0.1, help="What a training may take; the GPU's, or a quarter of the RAM."),
+    typer.Option(min=0.1, help="Memory for a training. Default: that of the GPU, or 1/4 of RAM."),
 ]
 PlannedFor = Annotated[
     Literal["cpu", "gpu"] | None,
-    typer.Option("--for", help="Where the training will run, if not on this machine."),
+    typer.Option("--for", help="Device that the training will run on. Default: this machine."),
 ]
 WeightsKind = Annotated[
-    Literal["averaged", "raw"], typer.Option(help="Averaged, where the run has them, or raw.")
+    Literal["averaged", "raw"],
+    typer.Option(help="Averaged weights (EMA), or those of the last step."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Changes every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one setting.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; repeat for several."),
 ]
 
 
@@ -52,4 +54,4 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A few labelled scans and many unlabelled ones in, a segmentation model out."""
+    """Train segmentation models from a few labelled scans and many unlabelled ones."""

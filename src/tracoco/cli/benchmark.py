@@ -12,24 +12,27 @@ from tracoco.errors import raise_all
 
 @app.command()
 def benchmark(
-    grid: Annotated[Path, typer.Argument(metavar="GRID", help="The YAML file of a grid.")],
+    grid: Annotated[Path, typer.Argument(metavar="GRID", help="YAML file of the grid.")],
     projects: Annotated[
         list[str],
-        typer.Option("--project", metavar="DATASET=FOLDER", help="Where a data set is; repeat."),
+        typer.Option("--project", metavar="DATASET=FOLDER", help="Project of a data set; repeat."),
     ],
     results: Annotated[
         Path | None,
-        typer.Option("--results", "-o", help="Folder for the results; beside the grid by default."),
+        typer.Option("--results", "-o", help="Folder for the results. Default: beside the grid."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at once; they share the cores.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of runs at a time; they share the cores.")
+    ] = 1,
     device: Device = "auto",
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of a grid, show it as it comes, and keep one small file a run.
+    """Train and test a grid of runs, with one small result file per run.
 
-    Killed, it goes on where it was; what is done is not done again. A run that fails does not stop
-    the others. The same command on several machines with one disk shares the work.
+    If interrupted, run the same command again: finished runs are kept, stopped ones are resumed.
+    A run that fails does not stop the others. The same command on several machines with a shared
+    disk shares the work.
 
     Example: tracoco benchmark grid.yaml --project hippocampus=hippocampus --jobs 2
     """

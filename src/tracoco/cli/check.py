@@ -25,15 +25,16 @@ SHOWN = 4
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A project, or a folder of scans.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Project, or folder of scans.")],
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; as many as suit if not given.")
+        int | None,
+        typer.Option(min=1, help="Number of processes. Default: chosen by machine and data."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for problems in a project, or in scans before `init`.
+    """Find problems in a project, or in a folder of scans before `init`.
 
-    Ends with 0 if there are none, with 1 if there are warnings, with 2 if there are errors.
+    Exit code: 0 without problems, 1 with warnings, 2 with errors.
 
     Example: tracoco check heart
     """

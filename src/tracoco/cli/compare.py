@@ -12,10 +12,10 @@ from tracoco.console import print_json, print_table
 
 @app.command()
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs' folders.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     as_json: AsJson = False,
 ) -> None:
-    """Put evaluated runs side by side.
+    """Compare the scores of evaluated runs in one table.
 
     Example: tracoco compare heart/runs/*
     """

@@ -12,18 +12,20 @@ from tracoco.console import print_json, print_table
 @app.command()
 def context(
     run: RunArgument,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Scan, folder, or project.")],
-    shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops of each scan.")] = 20,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Scan, folder of scans, or project.")
+    ],
+    shifts: Annotated[int, typer.Option(min=1, help="Pairs of crops per scan.")] = 20,
     checkpoint: CheckpointName = "last",
     weights: WeightsKind = "averaged",
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Measure how much answers depend on what surrounds a voxel.
+    """Measure how much predictions depend on the surroundings of a voxel.
 
-    Predicts pairs of shifted crops and compares the two answers inside their overlap. A project
-    in place of DATA stands for its test cases. The figures stay in the run, as context.json.
+    Predicts pairs of shifted crops and compares both predictions inside their overlap. Pass a
+    project folder as DATA to use its test set. The result is saved in the run as context.json.
 
     Example: tracoco context heart/runs/tracoco-seed0 heart
     """

@@ -11,15 +11,15 @@ from tracoco.console import print_json, print_table, progress_console
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Output folder; it must not exist.")] = Path("demo"),
     seed: Seed = 0,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Go the whole way on phantom scans, to a report.
+    """Run the whole pipeline on synthetic scans, from files to a report.
 
-    It does what your own scans would get: init, prepare, train supervised and tracoco, predict,
-    evaluate, report.
+    It runs init, prepare, train (supervised and tracoco), predict, evaluate and report, as you
+    would on your own scans.
 
     Example: tracoco demo --out demo --seed 1
     """

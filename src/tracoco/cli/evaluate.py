@@ -22,24 +22,28 @@ Named = Literal["paper"]
 
 @app.command()
 def evaluate(
-    prediction: Annotated[Path, typer.Argument(metavar="PRED", help="A label file or folder.")],
-    truth: Annotated[Path, typer.Argument(metavar="TRUTH", help="File, folder, or project.")],
-    units: Annotated[Units | None, typer.Option(help="Of distances; mm if not given.")] = None,
+    prediction: Annotated[
+        Path, typer.Argument(metavar="PRED", help="Predicted labels: a file or folder.")
+    ],
+    truth: Annotated[
+        Path, typer.Argument(metavar="TRUTH", help="Reference labels: file, folder, or project.")
+    ],
+    units: Annotated[Units | None, typer.Option(help="Unit of distances. Default: mm.")] = None,
     empty: Annotated[
-        Empty | None, typer.Option(help="Empty masks: counted as missed if not given, or 0.")
+        Empty | None, typer.Option(help="Distance of missed structures. Default: undefined.")
     ] = None,
     protocol: Annotated[
-        Named | None, typer.Option(help="paper: --units voxel --empty zero.")
+        Named | None, typer.Option(help="paper: same as --units voxel --empty zero.")
     ] = None,
     cct: Annotated[
         bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan first.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score predictions against the truth.
+    """Score predictions against reference labels.
 
-    The scores stay beside the predictions, as scores.json. A project in place of TRUTH stands
-    for its test cases.
+    The scores are saved beside the predictions as scores.json. Pass a project folder as TRUTH to
+    use its test set.
 
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """

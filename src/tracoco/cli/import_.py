@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @app.command("import")
 def import_(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A released .pth file.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Released weights, a .pth file.")],
     preset: Annotated[str, typer.Option(help="Preset of the data set it was trained on.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new run's folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder to create.")],
     intensities: Annotated[
         Literal["min-max", "stored"] | None,
         typer.Option(help="Scale each scan to [0, 1], or keep its values. Default: by repository."),
     ] = None,
     overrides: Overrides = None,
 ) -> None:
-    """Make a run of released weights, to predict with them.
+    """Import released weights as a run, to predict with them.
 
     Takes the networks of TraCoCo, UA-MT, DTC, MC-Net, BCP and SSL4MIS that equal VNet and UNet
     here. The preset gives the crop and the windows. No code in MODEL is executed.

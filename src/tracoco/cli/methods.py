@@ -32,10 +32,10 @@ LEGEND = (
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Tell all of this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show everything about this method.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or tell the formulas, settings and readings of one.
+    """List the methods, or show formulas and settings of one.
 
     Example: tracoco methods ua-mt
     """
@@ -87,7 +87,7 @@ def _settings(row: dict[str, Any]) -> list[RenderableType]:
 
 def _told(row: dict[str, Any]) -> list[RenderableType]:
     told = [_indented(row["idea"]), _indented(row["faithful"] or "your own", style="dim")]
-    return [*told, _indented(f"mind: {row['caution']}")] if row["caution"] else list(told)
+    return [*told, _indented(f"warning: {row['caution']}")] if row["caution"] else list(told)
 
 
 def _head(row: dict[str, Any]) -> Text:

@@ -11,24 +11,31 @@ from tracoco.console import print_json, print_table, progress_console
 
 @app.command()
 def paper(
-    name: Annotated[str | None, typer.Argument(help="A table or figure; none lists them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Table or figure. Default: list them.")] = None,
     projects: Annotated[
         list[str] | None,
-        typer.Option("--project", metavar="[DATASET=]FOLDER", help="Where to run it; repeatable."),
+        typer.Option(
+            "--project",
+            metavar="[DATASET=]FOLDER",
+            help="Project to run it on; repeat for several.",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each row, with seeds 0, 1, ...")] = 1,
-    preset: Annotated[str | None, typer.Option(help="In place of the paper's settings.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds per row: 0, 1, ...")] = 1,
+    preset: Annotated[
+        str | None, typer.Option(help="Preset to use instead of the paper's settings.")
+    ] = None,
     overrides: Overrides = None,
     labelled: Annotated[
-        int | None, typer.Option(min=1, help="Labelled cases, in place of the paper's number.")
+        int | None, typer.Option(min=1, help="Number of labelled cases, instead of the paper's.")
     ] = None,
     rows: Annotated[
-        list[str] | None, typer.Option("--row", help="Only rows with this name; repeatable.")
+        list[str] | None,
+        typer.Option("--row", help="Only rows with this name; repeat for several."),
     ] = None,
     best_on_test: Annotated[
-        bool, typer.Option("--best-on-test", help="Choose `best` on test cases, as papers do.")
+        bool, typer.Option("--best-on-test", help="Select best on the test set, as papers do.")
     ] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The figure's file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File of the figure.")] = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

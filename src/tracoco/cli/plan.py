@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 @app.command()
 def plan(
     project: ProjectFolder,
-    explain: Annotated[bool, typer.Option("--explain", help="Say why each value is so.")] = False,
-    redo: Annotated[bool, typer.Option("--redo", help="Derive it anew; plan.yaml.bak.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain why each value was chosen.")
+    ] = False,
+    redo: Annotated[
+        bool,
+        typer.Option("--redo", help="Make the plan again; the old one is kept as plan.yaml.bak."),
+    ] = False,
     memory_gb: Memory = None,
     device: PlannedFor = None,
     preset: Annotated[
-        str | None, typer.Option(help="Settings whose memory --explain counts.")
+        str | None, typer.Option(help="Preset whose memory and time --explain estimates.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the plan of a project, or make it anew.
+    """Show or explain the plan of a project, or make it again.
 
     Example: tracoco plan heart --explain
     """
@@ -201,4 +206,4 @@ def _print_explanation(result: dict[str, Any]) -> None:
         table.add_row(f"{row['memory_gb']:g}", crop, *map(str, cells))
     print_table(table)
     for warning in result["warnings"]:
-        print(f"mind: {warning}")
+        print(f"warning: {warning}")

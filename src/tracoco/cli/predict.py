@@ -17,12 +17,16 @@ from tracoco.cli.app import (
 @app.command()
 def predict(
     run: RunArgument,
-    source: Annotated[Path, typer.Argument(metavar="IN", help="Scan, folder, or project.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where the labels go.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Scan, folder of scans, or project.")
+    ],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Output folder, or file for one scan.")
+    ],
     checkpoint: CheckpointName = "last",
     weights: WeightsKind = "averaged",
     save: Annotated[
-        str, typer.Option(help="Of label,probability,disagreement,entropy, with commas.")
+        str, typer.Option(help="Comma-separated: label,probability,disagreement,entropy.")
     ] = "label",
     dicom_seg: Annotated[
         bool, typer.Option("--dicom-seg", help="Also write DICOM segmentations of DICOM series.")
@@ -31,16 +35,19 @@ def predict(
         bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan.")
     ] = False,
     shard: Annotated[
-        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of the scans.")
+        str | None,
+        typer.Option(metavar="K/N", help="Predict only the K-th of N parts of the scans."),
     ] = None,
-    redo: Annotated[bool, typer.Option("--redo", help="Also what is there already.")] = False,
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Predict again what is there already.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Segment scans, each on its own grid.
 
-    IN may be a file, a DICOM series in a folder or zip, or a folder of such scans; a project
-    stands for its test cases. A folder of the field's HDF5 files (CASE/mri_norm2.h5) is taken too.
-    Stopped, it goes on where it was: what the same weights have predicted already stays.
+    IN is a file, a DICOM series in a folder or zip, or a folder of scans. Pass a project folder to
+    predict its test set. Folders of HDF5 files (CASE/mri_norm2.h5) work too. If interrupted, run
+    the same command again: cases that the same weights have predicted are skipped.
 
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels --save label,entropy
     """

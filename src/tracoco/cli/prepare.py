@@ -11,10 +11,11 @@ from tracoco.cli.app import ProjectFolder, app
 def prepare(
     project: ProjectFolder,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default what suits machine and data.")
+        int | None,
+        typer.Option(min=1, help="Number of processes. Default: chosen by machine and data."),
     ] = None,
 ) -> None:
-    """Normalise and resample scans into the store; what is there already is left.
+    """Normalise and resample the scans; cases that are prepared already are kept.
 
     Example: tracoco prepare heart
     """

@@ -10,7 +10,7 @@ from tracoco.console import print_json
 
 @app.command()
 def presets(
-    name: Annotated[str | None, typer.Argument(help="Print this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Print this preset.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or print one and those that it is based on."""

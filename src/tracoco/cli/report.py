@@ -12,12 +12,12 @@ from tracoco.cli.app import RunArgument, app
 def report(
     run: RunArgument,
     scores: Annotated[
-        list[Path] | None, typer.Option(help="A scores.json that is not in RUN/predictions.")
+        list[Path] | None, typer.Option(help="Further scores.json, from outside RUN/predictions.")
     ] = None,
 ) -> None:
     """Write one HTML page about a run.
 
-    Settings, curves, health of the pseudo-labels, cases, pictures.
+    It has settings, curves, statistics of the pseudo-labels, scores per case, and pictures.
 
     Example: tracoco report heart/runs/tracoco-seed0
     """

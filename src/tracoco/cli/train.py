@@ -16,32 +16,37 @@ from tracoco.cli.app import (
 @app.command()
 def train(
     project: ProjectFolder,
-    method: Annotated[str | None, typer.Option(help="See `tracoco methods`.")] = None,
-    preset: Annotated[str | None, typer.Option(help="See `tracoco presets`.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Name of a method; see `tracoco methods`.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Name of a preset; see `tracoco presets`.")
+    ] = None,
     overrides: Overrides = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Length by time on this machine, in place of steps.")
+        float | None, typer.Option(help="Train for this long, instead of a number of steps.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Changes every random choice.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="PROJECT/runs/METHOD-seedN if not given.")
+        Path | None,
+        typer.Option("--out", "-o", help="Run folder. Default: PROJECT/runs/METHOD-seedN."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped.")
+        bool, typer.Option("--resume", help="Resume a run that was stopped.")
     ] = False,
     init_from: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Start from this run's last weights.")
+        Path | None, typer.Option(metavar="RUN", help="Start from the last weights of this run.")
     ] = None,
     select_on_test: Annotated[
-        bool, typer.Option("--select-on-test", help="Choose best on test cases; results say so.")
+        bool, typer.Option("--select-on-test", help="Select best on the test set; results say so.")
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Train a run.
+    """Train a model.
 
-    Stop it with Ctrl-C and go on with --resume: nothing is lost.
+    Stop a training with Ctrl-C and continue it with --resume: nothing is lost.
 
-    With --minutes, the time of a step is measured first; the run records the steps that fit.
+    With --minutes, the time of a step is measured first, and the run records the number of steps.
 
     Example: tracoco train heart --preset la-8 --set training.steps=4000
     """

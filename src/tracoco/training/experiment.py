@@ -255,7 +255,7 @@ class Experiment:
             f"{self.config.method.name}{start} on {team.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
             f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
-            f"{''.join(f'; mind: {caution}' for caution in cautions if caution)}"
+            f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
 
     def warnings(self) -> list[str]:
