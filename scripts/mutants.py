@@ -27,7 +27,7 @@ class Mutant:
 CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
 WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/parts/cutmix.py", "methods/tracoco.py"
 COTRAINING, RELEASED = "methods/parts/co_training.py", "methods/tracoco_as_released.py"
-CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/parts/co_training.py"
+CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/parts/pseudo_label_pass.py"
 BATCHES, GEOMETRY, TRAINER = "data/source.py", "geometry.py", "training/trainer.py"
 OVERFLOW, DATA, TRAINING = (
     "training/optimizer.py",
@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant("pseudo-labels: move the running statistics", PSEUDO_LABELS, ", frozen_statistics(module):", ":"),
     Mutant("pseudo-labels: labelled crops not in the batch", COTRAINING, "unseen = 0 if", "unseen = labelled if"),
     Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
-    Mutant("TraCoCo: second network not supervised", "methods/parts/co_training.py", "for logits in first]", "for logits in first[:1]]"),
+    Mutant("TraCoCo: second network not supervised", "methods/method.py", "for logits in answers]", "for logits in answers[:1]]"),
     Mutant("MSE: peer not detached", CONSISTENCY, "softmax(dim=1) - peer.detach()", "softmax(dim=1) - peer"),
     Mutant("MSE: difference along the wrong axis", CONSISTENCY, "logits.softmax(dim=1) - peer", "logits.softmax(dim=-1) - peer"),
     Mutant("KL of peers: wrong way round", CONSISTENCY, "F.kl_div(logits.log_softmax(dim=1), peer.detach(), reduction=\"none\")", "F.kl_div(peer.detach().log(), logits.softmax(dim=1), reduction=\"none\")"),

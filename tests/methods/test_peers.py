@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
+from tracoco.methods.method import labelled_losses
 from tracoco.methods.parts.co_training import Peers
 
 
@@ -28,11 +29,11 @@ def test_both_learn_from_labels() -> None:
     answers = method.training_pass(batch)
     inside = batch.first.inside[:2]
     losses = [supervised_loss(logits[:2], batch.labels, inside) for logits in answers]
-    torch.testing.assert_close(method.supervised(batch, answers), losses[0] + losses[1])
+    torch.testing.assert_close(labelled_losses(answers, batch), losses[0] + losses[1])
     batch.labels[:] = 0
     batch.first.inside[:2] = False
     batch.first.inside[0, 0, 0, 0] = True  # one voxel: -log 1/4 - log 1/2, and two Dice of 1
-    loss = method.supervised(batch, answers).item()
+    loss = labelled_losses(answers, batch).item()
     assert loss == pytest.approx(math.log(4) + math.log(2) + 2, rel=1e-4)
 
 

@@ -240,7 +240,9 @@ class Predictor:
 
     def check_maps(self, maps: Sequence[str]) -> None:
         """Refuse a map that the method cannot give."""
-        alone = type(self.method).predict_members is Method.predict_members
+        alone = type(self.method).predict_members is Method.predict_members and not hasattr(
+            self.method, "networks"
+        )
         if "disagreement" in maps and alone:
             raise UserError(
                 "disagreement is that of two co-trained networks, and this run's method has one; "

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
 from tracoco.networks.network import with_features
@@ -38,7 +38,7 @@ class CACCo(CoTraining):
         first = [logits for logits, _ in looks]
         taught = self.semi_supervised(batch, first, ce_loss)
         return {
-            "supervised": self.supervised(batch, first),
+            "supervised": labelled_losses(first, batch),
             "ce": self.unsupervised_weight(step) * taught,
             "contrast": torch.stack([contrast for _, contrast in looks]).sum(),
         }

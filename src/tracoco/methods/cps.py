@@ -4,6 +4,7 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
+from tracoco.methods.method import labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 
 
@@ -21,6 +22,6 @@ class CPS(CoTraining):
         first = self.logits(self.needed_crops(batch))
         taught = self.semi_supervised(batch, first, ce_loss)
         return {
-            "supervised": self.supervised(batch, first),
+            "supervised": labelled_losses(first, batch),
             "ce": self.unsupervised_weight(step) * taught,
         }

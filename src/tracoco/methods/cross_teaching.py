@@ -10,7 +10,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
 from tracoco.methods.parts.co_training import Peers
 from tracoco.settings import Settings
 
@@ -60,6 +60,6 @@ class CrossTeaching(Peers):
         ]
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
-            "supervised": self.supervised(batch, answers),
+            "supervised": labelled_losses(answers, batch),
             "dice": weight * torch.stack(taught).sum(),
         }

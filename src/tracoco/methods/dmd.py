@@ -4,7 +4,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
 from tracoco.methods.parts.co_training import Peers
 from tracoco.settings import Settings
 
@@ -57,6 +57,6 @@ class DMD(Peers):
         first, second = ((each / self.config.temperature).softmax(dim=1) for each in answers)
         distance = soft_dice_loss(first, second, batch.first.inside)
         return {
-            "supervised": self.supervised(batch, answers),
+            "supervised": labelled_losses(answers, batch),
             "distillation": self.config.unsupervised_weight * distance,
         }

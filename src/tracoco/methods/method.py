@@ -1,7 +1,7 @@
 """The contract between a method and everything else."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import get_annotations
@@ -50,6 +50,8 @@ class Method(nn.Module, ABC):
 
     network: nn.Module
     """The only network of a method that has one."""
+    networks: nn.ModuleList
+    """Those of a method that has several; the first is the one that predicts."""
     labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
     """Loss terms that come from labels alone; the trainer may let all others count less."""
 
@@ -66,9 +68,9 @@ class Method(nn.Module, ABC):
     def inference_network(self) -> nn.Module:
         """The network that is used at test time; export and fast inference may rearrange it.
 
-        `self.network`, unless a method with several networks says otherwise.
+        The only network, or the first of several, unless a method says otherwise.
         """
-        return self.network
+        return self._own_networks()[0]
 
     def predict(self, crops: Tensor) -> Tensor:
         """Class probabilities [B, C, ...], as used at test time."""
@@ -77,7 +79,9 @@ class Method(nn.Module, ABC):
 
     def predict_members(self, crops: Tensor) -> list[Tensor]:
         """Class probabilities: the prediction first, and last the two whose disagreement counts."""
-        return [self.predict(crops)]
+        if "networks" not in self._modules:
+            return [self.predict(crops)]
+        return [network(crops).float().softmax(dim=1) for network in self.networks]
 
     def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
         """Figures that tell whether the pseudo-labels of the last `forward` are sound."""
@@ -94,8 +98,11 @@ class Method(nn.Module, ABC):
         return [{"params": parameters} for parameters in networks]
 
     def trained_networks(self) -> list[nn.Module]:
-        """The networks that the main optimizer moves; `self.network` alone by default."""
-        return [self.network]
+        """The networks that the main optimizer moves; all of them by default."""
+        return self._own_networks()
+
+    def _own_networks(self) -> list[nn.Module]:
+        return list(self.networks) if "networks" in self._modules else [self.network]
 
 
 def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
@@ -141,6 +148,11 @@ def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:
     """The supervised loss of the labelled crops, which come first in `logits`."""
     labelled = slice(batch.labelled_count)
     return supervised_loss(logits[labelled], batch.labels, batch.first.inside[labelled])
+
+
+def labelled_losses(answers: Sequence[Tensor], batch: Batch) -> Tensor:
+    """Eq. (2): the supervised losses of several networks, summed."""
+    return torch.stack([labelled_loss(logits, batch) for logits in answers]).sum()
 
 
 def uniform_noise(crops: Tensor, amount: float) -> Tensor:

@@ -10,8 +10,9 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss
 from tracoco.losses.translation import Overlap, translation_terms
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
+from tracoco.methods.parts.pseudo_label_statistics import gate_figures
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -71,15 +72,16 @@ class TraCoCo(CoTraining):
         first = self.logits(batch.first.values if translates else self.needed_crops(batch))
         translation = self._translation(batch, first, weight) if translates else {}
         return {
-            "supervised": self.supervised(batch, first),
+            "supervised": labelled_losses(first, batch),
             self.config.semi_supervised: weight * self.semi_supervised(batch, first, self._loss),
             **translation,
         }
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""
-        gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
-        return super().health(batch) | gates
+        inside = batch.first.inside[batch.labelled_count :]
+        gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
+        return super().health(batch) | gate_figures(self._pseudo_labels, inside, **gates)
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):

@@ -21,8 +21,9 @@ from tracoco.losses.supervised import class_dice_losses, cross_entropy
 from tracoco.losses.translation import Overlap
 from tracoco.losses.weighting import masked_mean, most_likely
 from tracoco.methods.method import NetworkFactory, RunFacts, uniform_noise
-from tracoco.methods.parts.co_training import TwoNetworks, TwoNetworksConfig
+from tracoco.methods.parts.co_training import Peers, Ramp, TwoNetworksConfig
 from tracoco.methods.parts.cutmix import Mix
+from tracoco.methods.parts.pseudo_label_statistics import gate_figures
 
 SMALLEST = 1e-6
 """Where the release clamps: logits from below, and 1 - p before its logarithm."""
@@ -176,7 +177,7 @@ class TraCoCoAsReleasedConfig(TwoNetworksConfig):
     """Keep the largest component of each class in the pseudo-labels, as the ACDC variant does."""
 
 
-class TraCoCoAsReleased(TwoNetworks):
+class TraCoCoAsReleased(Peers):
     """Three passes with gradient and one without, of all crops, for each network."""
 
     Config = TraCoCoAsReleasedConfig
@@ -184,8 +185,10 @@ class TraCoCoAsReleased(TwoNetworks):
     def __init__(
         self, config: TraCoCoAsReleasedConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
-        super().__init__(config, build_network, facts)
+        super().__init__(build_network(), build_network())
         self.config = config
+        self.noise = config.noise * facts.intensity_range
+        self.unsupervised_weight = Ramp(config, facts)
         self.limits = facts.intensity_limits if config.noise_stays_in_range else None
         crc = binary_crc if facts.classes == 2 else multiclass_crc
         self._crc = partial(crc, likely=config.likely, unlikely=config.unlikely)
@@ -215,8 +218,9 @@ class TraCoCoAsReleased(TwoNetworks):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the two thresholds."""
-        gates = self.gate_figures(batch, self.config.likely, self.config.unlikely)
-        return super().health(batch) | gates
+        inside = batch.first.inside[batch.labelled_count :]
+        gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
+        return super().health(batch) | gate_figures(self._pseudo_labels, inside, **gates)
 
     def _semi_supervised(self, batch: Batch) -> Tensor:
         """Each network learns, in a third pass, from the other's clean pass of all crops."""

@@ -3,37 +3,30 @@
 from contextlib import nullcontext
 from typing import Literal, cast
 
-import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.crc import PeerLoss, semi_supervised_loss
-from tracoco.losses.weighting import RAMPS, most_likely
+from tracoco.losses.weighting import RAMPS
 from tracoco.methods.method import (
     Method,
     NetworkFactory,
     RunFacts,
     evaluating,
-    labelled_loss,
     uniform_noise,
 )
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
 from tracoco.methods.parts.pseudo_label_pass import CleanPass, PseudoLabelPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import (
-    class_shares,
-    divergence_figures,
-    gate_figures,
-    structure_figures,
-)
+from tracoco.methods.parts.pseudo_label_statistics import peer_figures
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.networks.statistics import frozen_statistics, mixes_kinds
 from tracoco.settings import Settings
 
 
 class Peers(Method):
-    """Two networks; the first is the one that is used."""
+    """Two networks that see all crops in one pass; the first predicts."""
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
         super().__init__()
@@ -48,32 +41,9 @@ class Peers(Method):
         ]
         return answers
 
-    def supervised(self, batch: Batch, first: list[Tensor]) -> Tensor:
-        """Eq. (2): both networks on the labelled crops, which come first in their logits."""
-        return torch.stack([labelled_loss(logits, batch) for logits in first]).sum()
-
-    def inference_network(self) -> nn.Module:
-        """The first alone."""
-        return self.networks[0]
-
-    def predict_members(self, crops: Tensor) -> list[Tensor]:
-        """Both networks' class probabilities."""
-        return [network(crops).float().softmax(dim=1) for network in self.networks]
-
-    def trained_networks(self) -> list[nn.Module]:
-        """Both."""
-        return list(self.networks)
-
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        if not self._pseudo_labels:
-            return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        first, second = self._pseudo_labels
-        labels = torch.stack([most_likely(first), most_likely(second)])
-        shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
-        apart = divergence_figures(first, second, inside)
-        return shares | apart | structure_figures(first, second, inside)
+        return peer_figures(self._pseudo_labels, batch.first.inside[batch.labelled_count :])
 
 
 class TwoNetworksConfig(Settings):
@@ -93,38 +63,21 @@ class TwoNetworksConfig(Settings):
     data sets but the Left Atrium, the paper 0.2, which was no better (docs/benchmarks.md)."""
 
 
-class TwoNetworks(Peers):
-    """Two networks of one kind that see noisy crops."""
+class Ramp:
+    """Lambda of Eq. (1) at each step."""
 
-    def __init__(
-        self, config: TwoNetworksConfig, build_network: NetworkFactory, facts: RunFacts
-    ) -> None:
-        super().__init__(build_network(), build_network())
-        self.noise = config.noise * facts.intensity_range
-        self._ramp = RAMPS[config.rampup]
-        self._rampup_steps = _rampup_steps(config, facts)
-        self._largest_weight = config.unsupervised_weight
+    def __init__(self, config: TwoNetworksConfig, facts: RunFacts) -> None:
+        if config.rampup_steps and config.rampup_epochs:
+            raise UserError("method.rampup_steps and method.rampup_epochs are both given; keep one")
+        steps = config.rampup_steps or max(1, facts.total_steps // 3)
+        if config.rampup_epochs:
+            steps = config.rampup_epochs * facts.steps_per_epoch
+        self._steps, self._rise = steps, RAMPS[config.rampup]
+        self._largest = config.unsupervised_weight
 
-    def unsupervised_weight(self, step: int) -> float:
-        """Lambda of Eq. (1)."""
-        return self._largest_weight * self._ramp(step, self._rampup_steps)
-
-    def logits(self, crops: Tensor) -> list[Tensor]:
-        """What each network says of the crops, under noise of its own."""
-        return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
-
-    def gate_figures(self, batch: Batch, likely: float, unlikely: float) -> dict[str, float]:
-        """Shares of the last pseudo-labels that pass two thresholds of confidence."""
-        inside = batch.first.inside[batch.labelled_count :]
-        return gate_figures(self._pseudo_labels, inside, likely=likely, unlikely=unlikely)
-
-
-def _rampup_steps(config: TwoNetworksConfig, facts: RunFacts) -> int:
-    if config.rampup_steps and config.rampup_epochs:
-        raise UserError("method.rampup_steps and method.rampup_epochs are both given; keep one")
-    if config.rampup_epochs:
-        return config.rampup_epochs * facts.steps_per_epoch
-    return config.rampup_steps or max(1, facts.total_steps // 3)
+    def __call__(self, step: int) -> float:
+        """The weight of unlabelled crops."""
+        return self._largest * self._rise(step, self._steps)
 
 
 class CoTrainingConfig(TwoNetworksConfig):
@@ -146,18 +99,22 @@ class CoTrainingConfig(TwoNetworksConfig):
     """Share of the moving averages that each step keeps; of `averaged` pseudo-labels alone."""
 
 
-class CoTraining(TwoNetworks):
-    """What each network learns from labels and from its peer's pseudo-labels."""
+class CoTraining(Method):
+    """Two networks of one kind that see noisy crops and learn from each other's pseudo-labels."""
 
     config: CoTrainingConfig
 
     def __init__(
         self, config: CoTrainingConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
-        super().__init__(config, build_network, facts)
+        super().__init__()
         if config.cutmix:
             check_partners(facts.unlabelled_batch, config.cutmix_axes, facts.dimensions)
         self.config = config
+        self.networks = nn.ModuleList([build_network(), build_network()])
+        self.noise = config.noise * facts.intensity_range
+        self.unsupervised_weight = Ramp(config, facts)
+        self._pseudo_labels: list[Tensor] = []
         self.averages = nn.ModuleList()
         if config.pseudo_labels == "averaged":
             self.averages.extend(
@@ -175,6 +132,14 @@ class CoTraining(TwoNetworks):
         """CutMix first: without it tumours stayed that had faded with it (docs/benchmarks.md)."""
         without = "leave CutMix out with `--set method.cutmix=false`, or "
         return (without if self.config.cutmix else "") + super().remedy
+
+    def health(self, batch: Batch) -> dict[str, float]:
+        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
+        return peer_figures(self._pseudo_labels, batch.first.inside[batch.labelled_count :])
+
+    def logits(self, crops: Tensor) -> list[Tensor]:
+        """What each network says of the crops, under noise of its own."""
+        return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
 
     def needed_crops(self, batch: Batch) -> Tensor:
         """All crops, or those with labels if only these are looked at before they are mixed.

@@ -60,6 +60,22 @@ def structure_figures(first: Tensor, second: Tensor, inside: Tensor) -> dict[str
     return dict(zip(figures, values, strict=True))
 
 
+def peer_figures(pseudo_labels: Sequence[Tensor], inside: Tensor) -> dict[str, float]:
+    """Class shares of two networks' pseudo-labels, and how far the two agree on them.
+
+    Args:
+        pseudo_labels: probabilities of the unlabelled crops from each network, or nothing yet.
+        inside: false where these crops are padding.
+    """
+    if not pseudo_labels:
+        return {}
+    first, second = pseudo_labels
+    labels = torch.stack([most_likely(first), most_likely(second)])
+    shares = class_shares(labels, first.shape[1], inside.expand_as(labels))
+    apart = divergence_figures(first, second, inside)
+    return shares | apart | structure_figures(first, second, inside)
+
+
 def gate_figures(
     peers: Sequence[Tensor], inside: Tensor, *, likely: float, unlikely: float
 ) -> dict[str, float]:
