@@ -27,7 +27,7 @@ from scans.dicom_samples import (
 from tracoco.errors import UserError
 from tracoco.scans import dicom, dicom_files, nifti
 
-SHARED = Path(os.environ.get("TRACOCO_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SHARED = Path(os.environ.get("TRACOCO_DATA", "TRACOCO_DATA is not set"))
 REAL = SHARED / "formats" / "dicom"
 
 

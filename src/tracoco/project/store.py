@@ -138,6 +138,13 @@ def _mapped(file: Path, inode: int, changed_ns: int) -> NDArray[Any]:  # noqa: A
     return array
 
 
+@lru_cache(maxsize=4096)
+def _parsed(file: Path, inode: int, changed_ns: int) -> dict[str, Any]:  # noqa: ARG001 - the same
+    """The facts of a case; a crop asks for them, and they are read once."""
+    facts: dict[str, Any] = read_json(file)
+    return facts
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """The folder of prepared cases."""
@@ -178,10 +185,11 @@ class Store:
 
     def _facts(self, id_: str) -> dict[str, Any]:
         file = facts_file(self.root, id_)
-        if not file.is_file():
-            raise _missing(self.root, id_)
-        facts: dict[str, Any] = read_json(file)
-        return facts
+        try:
+            found = file.stat()
+        except OSError as error:
+            raise _missing(self.root, id_) from error
+        return _parsed(file, found.st_ino, found.st_mtime_ns)
 
 
 def _missing(root: Path, id_: str) -> UserError:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import signature
 from types import FrameType
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,6 +19,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tracoco.errors import UserError
 from tracoco.runs.build import choose_device
+
+_DDP_ARGUMENTS = signature(DistributedDataParallel).parameters
+SYNC_BUFFERS = next(
+    name for name in ("forward_sync_buffers", "broadcast_buffers") if name in _DDP_ARGUMENTS
+)
+"""The argument, which torch has renamed, that copies buffers at every step. It is off: each process
+keeps its own statistics and banks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +56,12 @@ class Team:
         if self.world_size == 1:
             return method
         devices = [self.device] if self.device.type == "cuda" else None
+        buffers: dict[str, Any] = {SYNC_BUFFERS: False}
         return DistributedDataParallel(
             method,
             device_ids=devices,
-            broadcast_buffers=False,
             find_unused_parameters=idle_networks,
+            **buffers,
         )
 
     def clock(self) -> float:
