@@ -30,13 +30,16 @@ def grid_section(results: GridResults, about: str) -> str:
 
 def rows_and_pairs(rows: tuple[Row, ...]) -> str:
     """The tables of one data set with one number of labels."""
+    waiting = [plain(row.name) for row in rows if not row.tried]
+    rows = tuple(row for row in rows if row.tried)
     done = [result for row in rows for result in row.results.values()]
     failed = [
         f"- {plain(row.name)}, seed {seed}: {plain(words)}\n"
         for row in rows
         for seed, words in row.failed.items()
     ]
-    notes = ["\nRuns that ended without a result:\n\n", *failed] if failed else []
+    notes = [f"\nNot run yet: {', '.join(waiting)}.\n"] if waiting else []
+    notes += ["\nRuns that ended without a result:\n\n", *failed] if failed else []
     if not done:
         return "".join(notes).lstrip()
     watermarks = dict.fromkeys(result.watermark for result in done if result.watermark)
