@@ -163,4 +163,4 @@ def test_the_command_takes_minutes(project: Project, tmp_path: Path) -> None:
 def test_the_help_has_it() -> None:
     text = CliRunner().invoke(app, ["train", "--help"]).output
     assert "--minutes" in text
-    assert "in place of steps" in " ".join(text.split())
+    assert "instead of a number of steps" in " ".join(text.split())
