@@ -34,8 +34,9 @@ scans are smaller, so compare rows of one table with each other and nothing else
 RULES = """
 How to read the tables:
 
-- **Training.** All rows of a table have the same network and the same number of steps. TraCoCo and
-  CPS train two networks, so their steps cost more. Minutes are of CPU cores with other runs beside
+- **Training.** All rows of a table have the same network and the same number of steps, but for
+  *supervised-minutes*, which trains as long as TraCoCo does. TraCoCo and CPS train two networks, so
+  their steps cost more. Minutes are of CPU cores with other runs beside
   them, and wander by a factor of two; docs/methods.md has what a step costs, measured alone.
 - **Testing.** The last checkpoint of every run is tested, and no setting is chosen on the cases
   reported on. For choices, the projects `NAME-tuning` divide the training scans anew.

@@ -13,7 +13,7 @@ from tracoco.runs.build import run_crop, run_method
 from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
-ROWS = ["supervised", "cps", "tracoco-ce", "tracoco"]
+ROWS = ["supervised", "supervised-minutes", "cps", "tracoco-ce", "tracoco"]
 """Of the main grids, beside the one with every label."""
 GRIDS = {"hippocampus": 3, "la": 8, "acdc": 14, "brats19": 10, "btcv-pancreas": 4}
 """Labels of the main grids."""
