@@ -1,7 +1,7 @@
 """Measure the code base: sizes of files, imports, class chains, and files opened to follow a task.
 
 `python scripts/measure_code.py` prints a table. The traced rows run on phantom scans and take about
-a minute; `--static` leaves them out.
+a minute; `--static` leaves them out. `--write` also puts the table into docs/architecture.md.
 """
 
 import ast
@@ -28,6 +28,9 @@ from tracoco.training.train import train
 
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "tracoco"
+PAGE = SOURCE.parent / "docs" / "architecture.md"
+BEGIN = "| figure | value |\n|---|---|\n"
+"""Where the figures begin on the page, which ends with them."""
 SHORT = 60
 """Lines below which a file with a single importer is a slip that could live with that importer."""
 
@@ -168,6 +171,10 @@ def main() -> None:
             rows += traced_rows(Path(work))
     for name, figure in rows:
         print(f"{name:48}{figure}")
+    if "--write" in sys.argv[1:]:
+        text = PAGE.read_text(encoding="utf-8")
+        lines = "".join(f"| {name} | {figure} |\n" for name, figure in rows)
+        PAGE.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{lines}", encoding="utf-8")
 
 
 if __name__ == "__main__":
