@@ -1,4 +1,4 @@
-"""Connected components of a label; voxels that touch at a corner belong together."""
+"""Connected components of a label, and thresholding by their size (CCT)."""
 
 from typing import Any
 

@@ -1,4 +1,8 @@
-"""Flips, turns and intensities: a pure operation each, and a function that draws it."""
+"""Flips, turns and intensities: a pure operation each, and a function that draws it.
+
+Amounts of intensity are relative to the image's own mean, deviation and range, so that they mean
+the same whatever the intensities were normalised to.
+"""
 
 import math
 from dataclasses import dataclass, replace

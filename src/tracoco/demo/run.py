@@ -1,4 +1,4 @@
-"""The demo: the path that a user's own data would take, on phantom scans."""
+"""The demo: synthetic scans written as files, and the path that a user's own data would take."""
 
 import time
 from dataclasses import asdict, dataclass, replace

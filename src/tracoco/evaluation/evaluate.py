@@ -1,4 +1,7 @@
-"""Which prediction belongs to which truth; a missing one is a problem, never a shorter table."""
+"""Evaluate files: pair predictions with reference labels, check that they fit, and score them.
+
+A prediction that is missing is a problem, never a shorter table.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

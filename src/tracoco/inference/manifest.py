@@ -1,4 +1,4 @@
-"""The notes that `predict` leaves beside its files: what came of what.
+"""The manifest beside predictions (`predictions.json`), and which outputs are there already.
 
 Machines that share a folder write one note each, so that none writes over another's.
 """

@@ -1,4 +1,7 @@
-"""Arrays that are too large for memory: in a file without a name, which goes with the array."""
+"""What a prediction says of each voxel of a scan: its label, and maps of probability or entropy.
+
+Maps that are too large for memory are in a file without a name, which goes with the array.
+"""
 
 import errno
 import math

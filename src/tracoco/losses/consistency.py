@@ -1,8 +1,10 @@
-"""How far a learner is from its peer: the rivals of CRC in the paper's ablation of losses.
+"""How far two predictions of the same voxels are apart, and how unsure a prediction is.
 
-All functions take the learner's logits and the peer's probabilities of the same voxels, both
-[B, C, ...], and `inside`, [B, ...], which is false where a crop is padding. No gradient reaches
-the peer.
+`mse_loss`, `kl_loss` and `ce_loss` are the rivals of CRC in the paper's ablation of losses: they
+take the learner's logits and the peer's probabilities. `mutual_loss` is that of MC-Net, and the
+distances by soft Dice, which take probabilities and sum over all crops together, are as the release
+of SS-Net measures them. Maps are [B, C, ...]; `inside`, [B, ...], is false where a crop is padding.
+No gradient reaches the peer of the first three, nor the target of these distances.
 """
 
 import math

@@ -7,7 +7,8 @@ The texts are in one small file per method, `about/NAME.yaml`, with these keys:
     readings     where publication or release leave room, and what is taken; faults not kept
     not_written  what of the publication this package does not have, if anything
 
-The costs are those that `benchmarks/method_costs.py` measured.
+The costs are those that `benchmarks/method_costs.py` measured. Python keeps no docstrings of
+attributes, so those of settings are read from the source.
 """
 
 import ast

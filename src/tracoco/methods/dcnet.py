@@ -1,4 +1,9 @@
-"""DCNet (Chen et al., MICCAI 2023): decoupled consistency of two decoders."""
+"""DCNet (Chen et al., MICCAI 2023): decoupled consistency of two decoders.
+
+In its losses, logits are those of the two decoders for the same crops, [B, C, ...]; `inside`,
+[B, ...], is false where a crop is padding. `sure`, [B, C, ...], is true for classes that both
+decoders are sure of.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The rows of the table of methods, in order of year."""
+"""The table of methods, in order of year, and what a row tells without importing the method."""
 
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -1,4 +1,7 @@
-"""Torch's layers by number of dimensions, and the ways to double the resolution of a map."""
+"""Torch's layers by number of dimensions, and the levels of encoders and decoders built of them.
+
+The maps of a level are kept for the backward pass, or computed again (activation checkpointing).
+"""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""A value of a plan with its reason, and the words that reasons share."""
+"""Why single values of a plan were chosen: intensities, crop, levels, width, batch and length."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""How much of a scan a network sees at once, so that there is room to translate."""
+"""From the fingerprint of a data set to a plan: crop, network levels, width, batch and length.
+
+They are chosen together, as large as memory and time allow, with room to translate the crops.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,4 +1,4 @@
-"""Which cases teach with a label, which without, which choose, which are kept for the end."""
+"""Which cases are labelled, unlabelled, for validation and for the test set, by patient."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Where a scan has content: the margin around it, in which nothing changes, is left out."""
+"""A first look at one case: its header, where it has content, its intensities, its label values."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

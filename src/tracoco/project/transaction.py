@@ -3,6 +3,8 @@
 New files are written into a folder of their own. Once they are on the disk it gets the name by
 which everybody knows it, and with this one step the change is made: whoever opens the project next
 moves the files to their places, should the one who wrote them have died before.
+
+One process at a time may change a project; a second one is told so.
 """
 
 import errno

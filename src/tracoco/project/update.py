@@ -1,4 +1,4 @@
-"""More scans or labels for a project that exists; who was kept away stays away."""
+"""More scans or labels for a project that exists, and a plan made again; the test set stays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where the lines of a small chart go: numbers in, places on a drawing out."""
+"""Charts of a run's log: values picked, smoothed and thinned, and the places of their lines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Runs side by side: one row for each evaluated folder of predictions of each run."""
+"""Runs compared in one table, and tables of scores for a terminal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

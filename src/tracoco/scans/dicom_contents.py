@@ -1,4 +1,8 @@
-"""What a folder, zip or file of DICOM objects holds: slices, and segmentations of them."""
+"""What a folder, zip or file of DICOM objects holds: slices, and segmentations of them.
+
+Folders of one SeriesInstanceUID mostly hold one series together, such as a folder per slice. Some
+programs that remove names from scans give all scans the same one; then the positions decide.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

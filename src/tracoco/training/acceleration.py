@@ -1,4 +1,4 @@
-"""What a run computes in: as the settings say, or in bf16 where that is right and faster."""
+"""How a step is computed on this device: precision, memory format, compilation, checkpointing."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

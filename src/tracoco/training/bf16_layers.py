@@ -1,4 +1,8 @@
-"""Layers that are computed in fp32 while autocast computes all others in half precision."""
+"""Convolutions that this CPU computes wrongly in bf16, found by trying each; they stay in fp32.
+
+Torch 2.13 leaves parts of the weight gradient unwritten where a map is shorter than the kernel,
+and then writes beyond a tensor's end for some strides.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""The processes of a run: one alone, or several started by `torchrun`."""
+"""The processes of a run, one alone or several started by `torchrun`, and signals to stop them."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Whether the cases of a project are enough for the settings of a run."""
+"""What a run is made of, read from a project and checked against the settings."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

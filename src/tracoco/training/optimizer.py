@@ -1,4 +1,8 @@
-"""The optimizer of a run, and its learning rate at each step."""
+"""Optimizer, learning rate, averaged weights, and steps that overflow in fp16.
+
+Averaged weights are an exponential moving average (EMA) over the steps of a run. They are steadier
+than the weights of any one step.
+"""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A batch of noise, to learn from it what a step of a training takes."""
+"""How much time and memory a training step takes, measured or counted on a batch of noise."""
 
 import time
 import weakref

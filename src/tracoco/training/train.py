@@ -1,4 +1,7 @@
-"""The length of a run that is given in minutes: steps are measured once, then recorded."""
+"""One training, from the first step or from where it was stopped.
+
+Where its length is given in minutes, the steps are measured once and then recorded.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

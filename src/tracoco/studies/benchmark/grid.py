@@ -1,4 +1,4 @@
-"""One run of a grid, by what makes it different from all others."""
+"""A grid of runs as its file describes it: data sets x rows x numbers of labels x seeds."""
 
 import json
 import re

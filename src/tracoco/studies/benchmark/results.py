@@ -1,4 +1,4 @@
-"""The most memory that a training held, as far as the system tells."""
+"""The result of one run, small enough to commit, and the folder that keeps the results."""
 
 import time
 from collections import defaultdict

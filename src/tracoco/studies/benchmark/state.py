@@ -1,4 +1,4 @@
-"""How far the runs of a grid are, read from the disk: whoever works on them need not be asked."""
+"""How far the runs of a grid are, read from the disk, and the table that shows it."""
 
 import json
 import os

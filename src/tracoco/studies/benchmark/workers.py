@@ -1,4 +1,7 @@
-"""Who has a run in hand: a lock on a file, which workers on every machine with that disk see."""
+"""Several workers on one grid: each takes the next run that no other worker has locked.
+
+A lock is one on a file, so that workers on every machine with that disk see it.
+"""
 
 import errno
 import os

@@ -1,4 +1,7 @@
-"""A released network as a run: `predict`, `evaluate`, `report` and `context` take it like any."""
+"""A released network as a run: `predict`, `evaluate`, `report` and `context` take it like any.
+
+Files of weights from elsewhere are read without executing anything that they contain.
+"""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""A data set of the paper found in a download: its cases, its split and its plan."""
+"""A data set of the paper found in a download: its cases, split and plan, its scans rewritten."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""Parallel rays through a volume, from wherever a viewer stands."""
+"""A label map as a shaded surface: first hits of parallel rays, lit from the upper left.
+
+Only numpy and scipy: no mesh, no window, no graphics card.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The look that all drawings share: the report's colours, thin axes, nothing that is not read."""
+"""What all drawings share: colours and axes, and axial slices on a dark sheet, in millimetres."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
