@@ -45,9 +45,8 @@ class Run:
         """The run in a folder; a run is returned as it is."""
         if isinstance(folder, Run):
             return folder
-        run = cls(Path(folder))
-        run.settings  # noqa: B018 - reads config.yaml, or says that there is no run
-        return run
+        RunFolder(Path(folder)).config()  # an error where there is no run
+        return cls(Path(folder))
 
     @property
     def settings(self) -> Config:

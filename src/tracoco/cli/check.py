@@ -39,11 +39,10 @@ def check(
     Example: tracoco check heart
     """
     from tracoco.api.projects import check as check_scans
-    from tracoco.project.check.check import gather
     from tracoco.project.check.problem import noted
 
     checked = check_scans(path, workers=workers)
-    material = gather(path)
+    material = checked.material
     training: dict[str, Any] = {}
     refused: list[Row] = []
     if material.plan and checked.exit_code < 2:

@@ -1,8 +1,7 @@
 """Batches: labelled crop pairs, then unlabelled ones, each batch a pure function of its step."""
 
-import collections.abc
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.random import Generator, Philox, SeedSequence
+from numpy.random import Philox, SeedSequence
 from torch import Tensor
 
 from tracoco.data.batch import Batch, Crops
@@ -34,9 +33,9 @@ class Purpose(IntEnum):
     CROP = 2
 
 
-def generator(seed: int, stream: Stream, purpose: Purpose, *counters: int) -> Generator:
+def generator(seed: int, stream: Stream, purpose: Purpose, *counters: int) -> np.random.Generator:
     """A generator for one decision: the same key always gives the same numbers."""
-    return Generator(Philox(SeedSequence([seed, stream, purpose, *counters])))
+    return np.random.Generator(Philox(SeedSequence([seed, stream, purpose, *counters])))
 
 
 def cases_at(step: int, count: int, batch: int, *, seed: int, stream: Stream) -> list[int]:
@@ -158,7 +157,7 @@ AHEAD = 2
 
 def batches(
     source: BatchSource, start: int, stop: int, workers: int, *, pinned: bool = False
-) -> collections.abc.Generator[Batch, None, None]:
+) -> Generator[Batch, None, None]:
     """The batches of steps `start` to `stop` in their order, read ahead by `workers` threads.
 
     Threads and not processes: numpy lets go of Python's lock while it reads, and what a process

@@ -240,10 +240,7 @@ class Predictor:
 
     def check_maps(self, maps: Sequence[str]) -> None:
         """Refuse a map that the method cannot give."""
-        alone = type(self.method).predict_members is Method.predict_members and not hasattr(
-            self.method, "networks"
-        )
-        if "disagreement" in maps and alone:
+        if "disagreement" in maps and not self.method.has_members:
             raise UserError(
                 "disagreement is that of two co-trained networks, and this run's method has one; "
                 "save entropy, or train with tracoco, cps or another method of two networks"

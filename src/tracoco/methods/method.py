@@ -83,6 +83,12 @@ class Method(nn.Module, ABC):
             return [self.predict(crops)]
         return [network(crops).float().softmax(dim=1) for network in self.networks]
 
+    @property
+    def has_members(self) -> bool:
+        """Whether `predict_members` gives two predictions that can be compared."""
+        own = type(self).predict_members is not Method.predict_members
+        return own or "networks" in self._modules
+
     def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
         """Figures that tell whether the pseudo-labels of the last `forward` are sound."""
         return {}

@@ -171,6 +171,8 @@ class Checked:
 
     rows: tuple[Row, ...]
     needs: Needs
+    material: Material
+    """What was checked."""
 
     @property
     def exit_code(self) -> int:
@@ -213,4 +215,4 @@ def check(
         *(row for one in checks for row in one.rows),
     ]
     rows.sort(key=lambda row: (row.severity != "error", row.case))
-    return Checked(tuple(rows), needs)
+    return Checked(tuple(rows), needs, material)
