@@ -120,15 +120,15 @@ def released_step(
     """
     pairs, noisy, clean, mix = released_passes(networks, batch)
     labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
-    inside, overlap = batch.first.inside, Overlap(batch.overlaps, batch.first.inside)
+    valid, overlap = batch.first.valid, Overlap(batch.overlaps, batch.first.valid)
     loss = torch.zeros(())
     for index, (first, second) in enumerate(pairs):
-        loss = loss + halved_supervised_loss(first[labelled], batch.labels, inside[labelled])
+        loss = loss + halved_supervised_loss(first[labelled], batch.labels, valid[labelled])
         loss = loss + 0.3 * spatial_divergence(first, second, overlap)
         loss = loss + 0.1 * clamped_negative_entropy(first, second, overlap)
         peer = clean[1 - index] if index == 0 else mix(clean[0])
         probability = peer[unlabelled].softmax(dim=1)
-        voxels = inside if index == 0 else mix(inside)
+        voxels = valid if index == 0 else mix(valid)
         loss = loss + binary_crc(
             noisy[index][unlabelled], probability, voxels[unlabelled], likely=0.65, unlikely=0.1
         )

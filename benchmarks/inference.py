@@ -99,14 +99,14 @@ def _monai(
     predict: Callable[[Tensor], Tensor], volume: Tensor, window: Index, config: InferenceConfig
 ) -> Tensor:
     """As MONAI's documentation has it, with our overlap, weights and windows at once."""
-    answer = sliding_window_inference(
+    prediction = sliding_window_inference(
         *(volume[None], window, config.batch, predict),
         overlap=config.overlap,
         mode=config.weights,
         sigma_scale=0.25,
     )
-    assert isinstance(answer, Tensor)  # noqa: S101 - of one network that gives one tensor
-    return answer
+    assert isinstance(prediction, Tensor)  # noqa: S101 - of one network that gives one tensor
+    return prediction
 
 
 class Tiny(Method):

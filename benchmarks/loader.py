@@ -130,8 +130,8 @@ def _against_step(experiment: Experiment, what: str, folder: Path) -> Row:
         experiment.method(ALONE), experiment.config, folder, ALONE, identity={"run": "benchmark"}
     )
     waits: list[float] = []
-    shares, remedy = experiment.labelled_shares, trainer.method.remedy
-    with Journal(folder, 0, shares, SilentDisplay(), remedy=remedy) as journal:
+    shares, advice = experiment.labelled_fractions, trainer.method.advice
+    with Journal(folder, 0, shares, SilentDisplay(), advice=advice) as journal:
         read_ahead = _timed(batches(source, 0, 20, workers=1), waits)
         trainer.fit([next(read_ahead)], journal, StopRequest())
         began = time.perf_counter()

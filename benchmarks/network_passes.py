@@ -53,8 +53,8 @@ def kernel_share(work: Callable[[], None]) -> float:
         work()
     events = watched.key_averages()
     times = {event.key: event.self_cpu_time_total for event in events}
-    inside = sum(time for key, time in times.items() if _is_kernel(key))
-    return float(inside / sum(times.values()))
+    valid = sum(time for key, time in times.items() if _is_kernel(key))
+    return float(valid / sum(times.values()))
 
 
 def _is_kernel(operation: str) -> bool:

@@ -114,8 +114,8 @@ def _uniform(stride: Index) -> InferenceConfig:
 
 def _labels(method: Method, image: Tensor, window: Index, config: InferenceConfig) -> Tensor:
     with ready_to_predict(method) as ready:
-        answer = predict_volume(ready.predict, image, window, config)
-    return answer.max(dim=0).indices
+        prediction = predict_volume(ready.predict, image, window, config)
+    return prediction.max(dim=0).indices
 
 
 def _trained() -> Method:

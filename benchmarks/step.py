@@ -98,9 +98,9 @@ class Subject:
             team,
             identity={"run": "benchmark"},
             arrangement=arrangement,
-            labelled_shares=list(shares.values()),
+            labelled_fractions=list(shares.values()),
         )
-        journal = Journal(folder, 0, shares, SilentDisplay(), remedy=method.remedy)
+        journal = Journal(folder, 0, shares, SilentDisplay(), advice=method.advice)
         return cls(trainer, batch, journal)
 
     @property
@@ -216,10 +216,10 @@ def overhead_row(setting: Setting, subject: Subject, whole: float, work: Path) -
     step, passes = best_of(15, thin.step, thin.bare)
     (update,) = best_of(5, subject.trainer.optimizer.step)
     around, kernels = step - passes, kernel_share(subject.bare)
-    inside = whole - around - update
+    valid = whole - around - update
     shares = {
-        "convolutions and matrix products": kernels * inside,
-        "other layers of the networks": (1 - kernels) * inside,
+        "convolutions and matrix products": kernels * valid,
+        "other layers of the networks": (1 - kernels) * valid,
         "optimizer": update,
         "losses, CutMix, noise, health, logging": around,
     }

@@ -40,17 +40,17 @@ class SureLabels(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Weighted loss terms by name; their sum is minimised, and each is logged."""
-        count, crops, inside = batch.labelled_count, batch.first.values, batch.first.inside
+        count, crops, valid = batch.labelled_count, batch.first.values, batch.first.valid
         with evaluating(self.network):
             clean = self.network(crops[count:]).float().softmax(dim=1)
         confidence, label = clean.max(dim=1)
         logits = self.network(uniform_noise(crops, self.noise)).float()
-        taught = F.cross_entropy(logits[count:], label, reduction="none")
-        sure = inside[count:] & (confidence >= self.config.threshold)
+        semi_supervised = F.cross_entropy(logits[count:], label, reduction="none")
+        sure = valid[count:] & (confidence >= self.config.threshold)
         weight = self.config.weight * sigmoid_rampup(step, self.total_steps)
         return {
-            "supervised": supervised_loss(logits[:count], batch.labels, inside[:count]),
-            "sure": weight * masked_mean(taught, sure),
+            "supervised": supervised_loss(logits[:count], batch.labels, valid[:count]),
+            "sure": weight * masked_mean(semi_supervised, sure),
         }
 
     def inference_network(self) -> nn.Module:
@@ -67,7 +67,7 @@ register_method(
     MethodRow(
         target=f"{__name__}:SureLabels",
         idea="Learn your own labels of unlabelled crops, where you are sure of them.",
-        taught=("network",),
+        trained_by_unlabelled=("network",),
     ),
 )
 

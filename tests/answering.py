@@ -9,10 +9,10 @@ from tracoco.methods.parts.student_teacher import StudentTeacher
 class Answering(nn.Module):
     """Gives these probabilities, pass after pass, over and over, and notes what it was asked."""
 
-    def __init__(self, *answers: Tensor) -> None:
+    def __init__(self, *predictions: Tensor) -> None:
         """Each is [B, C, ...], where axes of length one stand for all crops and voxels."""
         super().__init__()
-        self.logits = nn.ParameterList(answer.log() for answer in answers)
+        self.logits = nn.ParameterList(prediction.log() for prediction in predictions)
         self.calls: list[Tensor] = []
 
     def forward(self, crops: Tensor) -> Tensor:

@@ -81,10 +81,10 @@ class FakeGpu(FakeTensorMode):
         if func.overloadpacket is aten.to:  # within our own operations it arrives as it was called
             with self:
                 return func.decompose(*args, **kwargs)
-        answer = answer_for_gpu(func, args, kwargs)
-        if answer is NotImplemented:
+        prediction = answer_for_gpu(func, args, kwargs)
+        if prediction is NotImplemented:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        return answer
+        return prediction
 
 
 def answer_for_gpu(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -81,7 +81,7 @@ def make_batch(
     def crops(shift: int) -> Crops:
         return Crops(
             values=torch.rand(count, 1, *size, generator=random),
-            inside=torch.ones(count, *size, dtype=torch.bool),
+            valid=torch.ones(count, *size, dtype=torch.bool),
             start=tuple((4 + shift,) * dimensions for _ in range(count)),
         )
 

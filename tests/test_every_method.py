@@ -28,9 +28,9 @@ def without_labelled_voxels(batch: Batch) -> Batch:
     """The same batch with the labelled crops declared padding: only unlabelled voxels teach."""
     crops = []
     for part in (batch.first, batch.second):
-        inside = part.inside.clone()
-        inside[: batch.labelled_count] = False
-        crops.append(replace(part, inside=inside))
+        valid = part.valid.clone()
+        valid[: batch.labelled_count] = False
+        crops.append(replace(part, valid=valid))
     return replace(batch, first=crops[0], second=crops[1])
 
 
@@ -49,7 +49,7 @@ def test_unlabelled_crops_teach_the_modules_that_the_row_names_and_no_others(
 ) -> None:
     method = make_method(name, dimensions, classes)
     sharpen(method)  # some methods teach only where a network is sure, and fresh ones are not
-    taught = METHODS[name].taught
+    taught = METHODS[name].trained_by_unlabelled
     batch = make_batch(dimensions, classes)
     # Prototypes and banks come from labelled voxels that were seen before.
     method(replace(batch, cases=("a", "b", "c", "d")), PAST_THE_RAMP)
@@ -162,7 +162,7 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
 def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
     batch = make_batch(2)
     empty = replace(
-        batch.second, values=batch.second.values[..., :0], inside=batch.second.inside[..., :0]
+        batch.second, values=batch.second.values[..., :0], valid=batch.second.valid[..., :0]
     )
     method = make_method(name, 2)
     torch.manual_seed(0)
@@ -184,7 +184,7 @@ def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
 MIXING = {"bcp", "bcp-caussl", "caml", "ict", "unimatch"}
 """Methods whose labelled crops pass a network together with others: pasted into unlabelled ones,
 compared with them, or in a batch of another size."""
-TEACHING = [name for name in METHODS if METHODS[name].taught]
+TEACHING = [name for name in METHODS if METHODS[name].trained_by_unlabelled]
 
 
 @pytest.mark.parametrize("statistics", ["separate", "joint"])

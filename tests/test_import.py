@@ -259,15 +259,15 @@ def test_slices_of_acdc_are_resized_as_the_release_does(tmp_path: Path) -> None:
     for plane in min_max(image):
         resized = zoom(plane, (32 / 45, 32 / 26), order=0)
         with torch.no_grad():
-            answer = network(torch.from_numpy(resized)[None, None]).softmax(dim=1)[0]
-        top = answer.topk(2, dim=0).values
+            prediction = network(torch.from_numpy(resized)[None, None]).softmax(dim=1)[0]
+        top = prediction.topk(2, dim=0).values
         clear = (top[0] - top[1] > 1e-4).numpy().astype(np.uint8)
         sure.append(zoom(clear, (45 / 32, 26 / 32), order=0))
-        expected.append(zoom(answer.argmax(dim=0).numpy(), (45 / 32, 26 / 32), order=0))
-    inside = np.stack(sure).astype(bool)
-    assert inside.mean() > 0.99
+        expected.append(zoom(prediction.argmax(dim=0).numpy(), (45 / 32, 26 / 32), order=0))
+    valid = np.stack(sure).astype(bool)
+    assert valid.mean() > 0.99
     assert len(np.unique(expected)) > 2
-    assert np.array_equal(found[inside], np.stack(expected)[inside])
+    assert np.array_equal(found[valid], np.stack(expected)[valid])
 
 
 @pytest.mark.parametrize(

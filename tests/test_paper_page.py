@@ -85,7 +85,7 @@ def test_every_formula_of_the_release_is_on_the_page() -> None:
         is_loss = (
             own
             and isfunction(function)
-            and {"inside", "overlap"} & {*signature(function).parameters}
+            and {"valid", "overlap"} & {*signature(function).parameters}
         )
         if is_loss and not name.startswith("_") and name != "released_dice":
             assert f"`{name}`" in PAGE, name

@@ -108,11 +108,11 @@ def counted(
     rows = []
     for batch in batches:
         label = most_likely(_logits(method, network, batch.first.values, form))
-        inside = batch.first.inside
+        valid = batch.first.valid
         rows.append(
             [
-                [float(((label == k) & (batch.labels == k) & inside).sum())]
-                + [float(((each == k) & inside).sum()) for each in (label, batch.labels)]
+                [float(((label == k) & (batch.labels == k) & valid).sum())]
+                + [float(((each == k) & valid).sum()) for each in (label, batch.labels)]
                 for k in range(classes)
             ]
         )

@@ -126,7 +126,9 @@ if "--worker" in sys.argv:
 else:
     print(*run_crew(["grid.yaml", "--worker"], [Path("0.log")], lambda: None))
 """
-REGISTER = "register_method('mine', MethodRow(target='x:X', idea='Mine.', taught=()))"
+REGISTER = (
+    "register_method('mine', MethodRow(target='x:X', idea='Mine.', trained_by_unlabelled=()))"
+)
 
 
 @pytest.mark.parametrize(

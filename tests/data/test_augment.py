@@ -86,9 +86,9 @@ def test_contrast_moves_intensities_away_from_the_pivot_of_their_channel() -> No
 
 def test_z_scores_keep_to_their_own_limits() -> None:
     values = np.array([[[[-2.0, 1.0, 4.0]]]], dtype=np.float32)
-    looks = Appearance(1.5, limits=(-5.0, 5.0))
-    assert looks.apply(values, ()).ravel().tolist() == [-3.0, 1.5, 5.0]
-    strong = draw_strong(np.random.default_rng(0), looks, values)
+    appearance = Appearance(1.5, limits=(-5.0, 5.0))
+    assert appearance.apply(values, ()).ravel().tolist() == [-3.0, 1.5, 5.0]
+    strong = draw_strong(np.random.default_rng(0), appearance, values)
     assert strong.limits == (-5.0, 5.0)
     assert strong.pivot is not None
     assert strong.pivot.item() == pytest.approx(3.5 / 3)  # of what the brightness left
@@ -122,10 +122,10 @@ def test_brightness_comes_before_contrast() -> None:
 
 def test_strong_changes_have_their_ranges_and_turn_about_the_bright_mean_of_each_channel() -> None:
     voxels = np.stack([np.full((2, 2, 2), 0.2), np.full((2, 2, 2), 0.4)]).astype(np.float32)
-    looks = Appearance(1.25)
-    drawn = [draw_strong(np.random.default_rng(seed), looks, voxels) for seed in range(2000)]
-    contrasts = [looks.contrast for looks in drawn]
-    sigmas = [looks.sigma for looks in drawn if looks.sigma]
+    appearance = Appearance(1.25)
+    drawn = [draw_strong(np.random.default_rng(seed), appearance, voxels) for seed in range(2000)]
+    contrasts = [appearance.contrast for appearance in drawn]
+    sigmas = [appearance.sigma for appearance in drawn if appearance.sigma]
     assert 0.5 <= min(contrasts) < 0.52
     assert 1.48 < max(contrasts) <= 1.5
     assert 0.1 <= min(sigmas) < 0.13

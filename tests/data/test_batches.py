@@ -8,7 +8,7 @@ from samples import PLAIN
 from tracoco.config import DataConfig
 from tracoco.data.batch import Batch
 from tracoco.data.crop_pair import CropRule
-from tracoco.data.source import BatchSource, Share, Stream, batches
+from tracoco.data.source import BatchSource, Shard, Stream, batches
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 
@@ -24,7 +24,7 @@ def assert_equal(a: Batch, b: Batch) -> None:
     assert a.first.start == b.first.start
     for here, there in ((a.first, b.first), (a.second, b.second)):
         assert torch.equal(here.values, there.values)
-        assert torch.equal(here.inside, there.inside)
+        assert torch.equal(here.valid, there.valid)
     assert torch.equal(a.labels, b.labels)
 
 
@@ -60,7 +60,7 @@ def test_steps_and_seeds_differ(project: Project) -> None:
 def test_two_processes_make_the_parts_of_a_larger_batch(project: Project) -> None:
     whole = source(project, labelled_batch=2, unlabelled_batch=4)[3]
     made = source(project, labelled_batch=1, unlabelled_batch=2)
-    first, second = (replace(made, share=Share(rank, 2))[3] for rank in range(2))
+    first, second = (replace(made, shard=Shard(rank, 2))[3] for rank in range(2))
     assert (*first.cases[:1], *second.cases[:1], *first.cases[1:], *second.cases[1:]) == whole.cases
     assert torch.equal(torch.cat([first.labels, second.labels]), whole.labels)
 
@@ -84,7 +84,7 @@ def test_a_slice_thick_crop_gives_2d_batches(project: Project) -> None:
     flat = replace(made.rule, size=(1, 12, 8), plane=(1, 2))
     batch = replace(made, rule=flat)[0]
     assert batch.first.values.shape == (4, 1, 12, 8)
-    assert batch.first.inside.shape == (4, 12, 8)
+    assert batch.first.valid.shape == (4, 12, 8)
     assert batch.labels.shape == (2, 12, 8)
     assert all(len(start) == 2 for start in batch.first.start)
 
@@ -110,7 +110,7 @@ def test_without_pairs_the_first_crops_are_bitwise_the_same(
     paired, alone = (
         replace(made, rule=replace(made.rule, size=size, pairs=pairs))[4] for pairs in (True, False)
     )
-    assert alone.second.values.numel() == alone.second.inside.numel() == 0
+    assert alone.second.values.numel() == alone.second.valid.numel() == 0
     assert_equal(paired, replace(alone, second=paired.second))
     assert alone.second.start == paired.second.start
     assert alone.mean_shift == paired.mean_shift
@@ -126,7 +126,7 @@ def test_no_tensor_of_a_batch_overlaps_itself_so_that_it_can_be_pinned(
     made = source(project)
     batch = replace(made, rule=replace(made.rule, size=size, pairs=pairs))[0]
     first, second = batch.first, batch.second
-    for tensor in (first.values, first.inside, second.values, second.inside, batch.labels):
+    for tensor in (first.values, first.valid, second.values, second.valid, batch.labels):
         assert torch._debug_has_internal_overlap(tensor) == 0
         torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
 
@@ -142,7 +142,7 @@ def test_pinning_reaches_every_tensor(project: Project, monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     batch.pin_memory()
     first, second = batch.first, batch.second
-    expected = (first.values, first.inside, second.values, second.inside, batch.labels)
+    expected = (first.values, first.valid, second.values, second.valid, batch.labels)
     assert {id(tensor) for tensor in pinned} == {id(tensor) for tensor in expected}
 
 

@@ -116,16 +116,16 @@ def test_low_goes_down_to_the_volumes_end_and_half_a_crop_where_that_would_not_m
 def test_reading_beyond_the_volume_gives_zeros_and_says_so() -> None:
     volume = np.arange(1, 9, dtype=np.float32).reshape(1, 2, 2, 2)
     box = Box((-1, 0, 0), (4, 2, 3))
-    values, inside = read_box(volume, box), inside_volume(box, (2, 2, 2))
+    values, valid = read_box(volume, box), inside_volume(box, (2, 2, 2))
     assert values.shape == (1, 4, 2, 3)
     assert (values[0, 1:3, :, :2] == volume[0]).all()
-    assert inside.sum() == 8
-    assert (values[0][~inside] == 0).all()
+    assert valid.sum() == 8
+    assert (values[0][~valid] == 0).all()
 
 
-def changed(volume: NDArray[np.float32], box: Box, looks: Appearance) -> NDArray[np.float32]:
+def changed(volume: NDArray[np.float32], box: Box, appearance: Appearance) -> NDArray[np.float32]:
     into = np.full((len(volume), *box.size), np.nan, dtype=np.float32)
-    read_changed(volume, box, looks, into)
+    read_changed(volume, box, appearance, into)
     return into
 
 
@@ -139,14 +139,14 @@ def test_a_crop_is_the_oriented_and_brightened_box(start: Index, *, exchanged: b
     plain = orientation.apply(brighten(read_box(volume, box), 1.2))
     assert crop.shape == plain.shape == (2, *((5, 4) if exchanged else (4, 5)), 6)
     assert (crop.values == plain).all()
-    assert (crop.values[:, ~crop.inside] == 0).all()
+    assert (crop.values[:, ~crop.valid] == 0).all()
 
 
 def test_a_blur_sees_what_lies_around_a_box_but_nothing_beyond_the_volume() -> None:
     volume = np.random.default_rng(0).random((2, 20, 18, 16)).astype(np.float32)
-    looks = Appearance(1.0, sigma=1.5)
-    whole = changed(volume, Box((0, 0, 0), (20, 18, 16)), looks)
-    part = changed(volume, Box((5, -2, 9), (6, 7, 10)), looks)
+    appearance = Appearance(1.0, sigma=1.5)
+    whole = changed(volume, Box((0, 0, 0), (20, 18, 16)), appearance)
+    part = changed(volume, Box((5, -2, 9), (6, 7, 10)), appearance)
     assert np.abs(part[:, :, 2:, :7] - whole[:, 5:11, :5, 9:]).max() < 1e-6
     assert (part[:, :, :2] == 0).all()
     assert (part[..., 7:] == 0).all()
@@ -157,8 +157,8 @@ def test_a_blur_sees_what_lies_around_a_box_but_nothing_beyond_the_volume() -> N
 def test_a_slice_is_blurred_in_its_plane_alone() -> None:
     volume = np.zeros((1, 5, 9, 9), dtype=np.float32)
     volume[0, 2, 4, 4] = 1
-    looks = Appearance(1.0, sigma=1.0)
-    hit, beside = (changed(volume, Box((z, 0, 0), (1, 9, 9)), looks) for z in (2, 1))
+    appearance = Appearance(1.0, sigma=1.0)
+    hit, beside = (changed(volume, Box((z, 0, 0), (1, 9, 9)), appearance) for z in (2, 1))
     assert hit.sum() == pytest.approx(1, abs=1e-5)
     assert 0 < hit[0, 0, 4, 5] < hit[0, 0, 4, 4] < 0.5
     assert (beside == 0).all()
@@ -182,7 +182,7 @@ def test_two_crops_show_the_same_voxels_in_their_overlap(
     assert not here.empty
     first, second = pair.first.values[:, *here.slices], pair.second.values[:, *there.slices]
     assert (first == second).all()
-    assert (pair.first.inside[here.slices] == pair.second.inside[there.slices]).all()
+    assert (pair.first.valid[here.slices] == pair.second.valid[there.slices]).all()
     assert pair.first.values.shape[1:] == size
     assert pair.label is not None
     assert pair.label.shape == size
@@ -212,7 +212,7 @@ def test_strong_changes_are_the_same_for_both_crops_also_at_their_borders(
     assert strong.first.values.dtype == np.float32
     assert strong.first.values.min() >= 0
     assert strong.first.values.max() <= 1
-    assert (strong.second.values[:, ~strong.second.inside] == 0).all()
+    assert (strong.second.values[:, ~strong.second.valid] == 0).all()
     assert np.array_equal(strong.label, plain.label)  # type: ignore[arg-type]  # both have one
 
 
@@ -272,7 +272,7 @@ def test_crops_keep_to_the_limits_of_the_plan(project: Project) -> None:
     lows, highs = set(), set()
     for seed in range(20):
         pair = draw_crop_pair(stored(project), settings, np.random.default_rng(seed), labelled=True)
-        if pair.first.looks.brightness > 1:
+        if pair.first.appearance.brightness > 1:
             lows.add(float(pair.first.values.min()))
             highs.add(float(pair.second.values.max()))
     assert (lows, highs) == ({-0.5}, {0.25})
@@ -313,9 +313,9 @@ def test_a_volume_smaller_than_the_crop_is_padded_on_every_axis(project: Project
     case = stored(project)
     size = (48, 40, 32)
     pair = draw_crop_pair(case, rule(size), np.random.default_rng(0), labelled=True)
-    assert pair.first.inside.sum() == np.prod(case.shape)
+    assert pair.first.valid.sum() == np.prod(case.shape)
     assert pair.first.start == pair.second.start
-    assert (pair.first.values[0][~pair.first.inside] == 0).all()
+    assert (pair.first.values[0][~pair.first.valid] == 0).all()
 
 
 def test_crops_favour_the_foreground_as_asked(project: Project) -> None:
@@ -359,10 +359,10 @@ def test_a_second_crop_that_nobody_looks_at_has_its_place_and_no_voxels(
         for pairs in (True, False)
     )
     assert np.array_equal(lone.first.values, pair.first.values)
-    assert np.array_equal(lone.first.inside, pair.first.inside)
+    assert np.array_equal(lone.first.valid, pair.first.valid)
     assert (lone.first.start, lone.second.start) == (pair.first.start, pair.second.start)
     assert lone.second.values.shape == (1, *size[:-1], 0)
-    assert lone.second.inside.shape == (*size[:-1], 0)
+    assert lone.second.valid.shape == (*size[:-1], 0)
 
 
 @given(
@@ -406,11 +406,11 @@ def test_crops_that_reach_beyond_a_scan_are_marked_and_agree_where_they_meet(
         shifts.add(tuple(np.subtract(first.start, second.start)))
         here, there = overlap(first.start, second.start, size)
         assert (first.values[0][here.slices] == second.values[0][there.slices]).all()
-        assert (first.inside[here.slices] == second.inside[there.slices]).all()
-        assert not first.inside.all()
-        assert (first.values[0][~first.inside] == 0).all()
+        assert (first.valid[here.slices] == second.valid[there.slices]).all()
+        assert not first.valid.all()
+        assert (first.values[0][~first.valid] == 0).all()
         assert pair.label is not None
-        assert (pair.label[~first.inside] == 0).all()
+        assert (pair.label[~first.valid] == 0).all()
     assert len(shifts) > 15
     assert (0, 0, 0) not in shifts
 

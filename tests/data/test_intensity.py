@@ -73,28 +73,28 @@ def alone(**amounts: Any) -> AugmentationConfig:
 def test_each_change_is_drawn_by_its_own_chance_and_leaves_the_outside_dark(
     amounts: AugmentationConfig,
 ) -> None:
-    inside = np.ones((12, 10, 8), dtype=bool)
-    inside[:2] = False
-    before = image(channels=2) * inside
+    valid = np.ones((12, 10, 8), dtype=bool)
+    valid[:2] = False
+    before = image(channels=2) * valid
     changed = before.copy()
-    change_intensities(changed, inside, np.random.default_rng(1), amounts, AXES)
+    change_intensities(changed, valid, np.random.default_rng(1), amounts, AXES)
     assert not np.array_equal(changed, before)
     assert not changed[:, :2].any()
     assert changed.dtype == np.float32
     again = before.copy()
-    change_intensities(again, inside, np.random.default_rng(1), amounts, AXES)
+    change_intensities(again, valid, np.random.default_rng(1), amounts, AXES)
     assert np.array_equal(again, changed)
     untouched = before.copy()
-    change_intensities(untouched, inside, np.random.default_rng(1), alone(), AXES)
+    change_intensities(untouched, valid, np.random.default_rng(1), alone(), AXES)
     assert np.array_equal(untouched, before)
 
 
 def test_amounts_follow_the_scale_of_the_image() -> None:
     amounts = AugmentationConfig(strength="full", noise_chance=1.0, gamma_chance=1.0)
-    inside = np.ones((12, 10, 8), dtype=bool)
+    valid = np.ones((12, 10, 8), dtype=bool)
     small, large = image(), 1000 * image() - 50
     for each in (small, large):
-        change_intensities(each, inside, np.random.default_rng(3), amounts, AXES)
+        change_intensities(each, valid, np.random.default_rng(3), amounts, AXES)
     np.testing.assert_allclose(large, 1000 * small - 50, rtol=1e-2, atol=20)
 
 
@@ -104,8 +104,8 @@ def test_noise_has_the_deviation_that_was_drawn() -> None:
     for seed in range(60):
         before = image(seed)
         changed = before.copy()
-        inside = np.ones((12, 10, 8), dtype=bool)
-        change_intensities(changed, inside, np.random.default_rng(seed), amounts, AXES)
+        valid = np.ones((12, 10, 8), dtype=bool)
+        change_intensities(changed, valid, np.random.default_rng(seed), amounts, AXES)
         deviations.append((changed - before).std() / before.std())
     assert max(deviations) < 0.43
     assert 0.17 < np.mean(deviations) < 0.23
@@ -118,10 +118,10 @@ def test_padding_is_no_part_of_the_image_that_amounts_are_relative_to() -> None:
     small = image()
     padded = np.zeros((1, 24, 10, 8), dtype=np.float32)
     padded[:, :12] = small
-    inside = np.zeros((24, 10, 8), dtype=bool)
-    inside[:12] = True
+    valid = np.zeros((24, 10, 8), dtype=bool)
+    valid[:12] = True
     everywhere = np.ones((12, 10, 8), dtype=bool)
     change_intensities(small, everywhere, np.random.default_rng(2), amounts, AXES)
-    change_intensities(padded, inside, np.random.default_rng(2), amounts, AXES)
+    change_intensities(padded, valid, np.random.default_rng(2), amounts, AXES)
     np.testing.assert_allclose(padded[:, :12], small, atol=1e-5)
     assert not padded[:, 12:].any()

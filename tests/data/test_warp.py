@@ -45,7 +45,7 @@ def still(matrix: NDArray[np.float64] | None = None, pivot: tuple[float, ...] = 
 def test_nothing_moves_without_a_matrix_and_what_lies_outside_is_marked() -> None:
     image, label = coordinates((6, 5, 4)), np.arange(120, dtype=np.uint8).reshape(6, 5, 4)
     box = Box((2, -1, 1), (5, 4, 3))
-    values, inside, found = sample(image, label, box, still(), whole(box.size))
+    values, valid, found = sample(image, label, box, still(), whole(box.size))
     covered = box.intersect(whole((6, 5, 4)))
     part = covered.seen_from(box.start).slices
     assert np.array_equal(values[:, *part], image[:, *covered.slices])
@@ -53,18 +53,18 @@ def test_nothing_moves_without_a_matrix_and_what_lies_outside_is_marked() -> Non
     assert np.array_equal(found[part], label[covered.slices])
     expected = np.zeros(box.size, dtype=bool)
     expected[part] = True
-    assert np.array_equal(inside, expected)
-    assert not values[:, ~inside].any()
-    assert not found[~inside].any()
+    assert np.array_equal(valid, expected)
+    assert not values[:, ~valid].any()
+    assert not found[~valid].any()
 
 
 def test_a_quarter_turn_about_the_middle_is_numpys() -> None:
     image = np.random.default_rng(0).random((1, 7, 7, 3)).astype(np.float32)
     turn = rotation(np.array([math.pi / 2]), [0, 1])
-    values, inside, _ = sample(image, None, whole((7, 7, 3)), still(turn, (3, 3, 1)), whole((1,)))
+    values, valid, _ = sample(image, None, whole((7, 7, 3)), still(turn, (3, 3, 1)), whole((1,)))
     # The voxel at (i, j) comes from (6 - j, i).
     np.testing.assert_allclose(values, np.rot90(image, -1, axes=(1, 2)), atol=1e-5)
-    assert inside.all()
+    assert valid.all()
 
 
 def test_scaling_about_the_middle_by_hand() -> None:
@@ -82,14 +82,14 @@ def test_linear_interpolation_of_a_coordinate_image_gives_the_places(seed: int) 
     shape, box = (20, 22, 18), Box((3, 2, 4), (12, 14, 10))
     warp = draw_warp(random, SPATIAL, box, (1.0, 1.0, 1.5))
     assert warp is not None
-    values, inside, _ = sample(coordinates(shape), None, box, warp, whole((1,)))
+    values, valid, _ = sample(coordinates(shape), None, box, warp, whole((1,)))
     places = warp.places(box).numpy()
     limits = np.array(shape).reshape(3, 1, 1, 1) - 1
     np.testing.assert_allclose(
-        values[:, inside], places.clip(0, limits)[:, inside], rtol=0, atol=2e-4
+        values[:, valid], places.clip(0, limits)[:, valid], rtol=0, atol=2e-4
     )
     outside = ((places < -0.5) | (places > limits + 0.5)).any(axis=0)
-    assert np.array_equal(~inside, outside)
+    assert np.array_equal(~valid, outside)
 
 
 def test_a_rotation_keeps_lengths_in_millimetres_also_with_uneven_voxels() -> None:
@@ -156,7 +156,7 @@ def assert_meet(pair: CropPair, size: tuple[int, ...]) -> None:
     here, there = overlap(pair.first.start, pair.second.start, size)
     assert not here.empty
     assert np.array_equal(pair.first.values[:, *here.slices], pair.second.values[:, *there.slices])
-    assert np.array_equal(pair.first.inside[here.slices], pair.second.inside[there.slices])
+    assert np.array_equal(pair.first.valid[here.slices], pair.second.valid[there.slices])
 
 
 @pytest.mark.parametrize("size", [(14, 12, 10), (1, 14, 12), (40, 12, 10)])
@@ -186,7 +186,7 @@ def test_the_label_follows_the_image(project: Project) -> None:
         assert pair.label is not None
         ball = pair.label.astype(bool)
         if 20 < ball.sum() < ball.size - 20:
-            values, rest = pair.first.values[0], pair.first.inside & ~ball
+            values, rest = pair.first.values[0], pair.first.valid & ~ball
             bright.append(values[ball].mean() - values[rest].mean())
     # The ball is bright: were label and image deformed differently, the contrast would vanish.
     assert len(bright) > 10

@@ -100,9 +100,9 @@ def test_padding_does_not_count() -> None:
     # The scan is 4 voxels in crops of 8: two voxels of padding on either side, and only there
     # does the answer move with the crop.
     def ramp_in_padding(crops: Tensor) -> Tensor:
-        answer = ramp(crops)
-        answer[:, :, 2:6] = torch.tensor([0.25, 0.75]).reshape(1, 2, 1, 1, 1)
-        return answer
+        prediction = ramp(crops)
+        prediction[:, :, 2:6] = torch.tensor([0.25, 0.75]).reshape(1, 2, 1, 1, 1)
+        return prediction
 
     scans = {"scan": volume(4, 8, 16)}
     (score,) = context_sensitivity(ramp_in_padding, scans, (8, 8, 8), shifts=5)

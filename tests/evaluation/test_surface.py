@@ -114,9 +114,9 @@ def test_shapes_and_spacings_must_fit() -> None:
 
 @pytest.mark.parametrize("shape", [(40, 30), (12, 20, 9)])
 @pytest.mark.parametrize("share", [0.002, 0.3])
-def test_tree_and_map_find_the_same_distances(shape: tuple[int, ...], share: float) -> None:
+def test_tree_and_map_find_the_same_distances(shape: tuple[int, ...], fraction: float) -> None:
     random = np.random.default_rng(0)
-    here, there = random.random((2, *shape)) < share
+    here, there = random.random((2, *shape)) < fraction
     here.flat[0] = there.flat[-1] = True
     spacing = (3.0, 0.5, 1.7)[: len(shape)]
     by_tree, by_map = (way(here, there, spacing) for way in (_by_tree, _by_map))

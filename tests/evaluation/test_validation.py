@@ -23,11 +23,11 @@ CPU = torch.device("cpu")
 class Row:
     """Twelve voxels in a row; the image holds the class that the method below will give."""
 
-    answer: list[int]
+    prediction: list[int]
     truth: list[int]
 
     def image(self) -> NDArray[np.float32]:
-        return np.array(self.answer, dtype=np.float32).reshape(1, 12, 1, 1)
+        return np.array(self.prediction, dtype=np.float32).reshape(1, 12, 1, 1)
 
     def label(self) -> NDArray[np.uint8]:
         return np.array(self.truth, dtype=np.uint8).reshape(12, 1, 1)

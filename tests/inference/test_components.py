@@ -32,8 +32,8 @@ def test_a_component_goes_if_it_is_smaller_than_the_share_and_stays_if_it_has_it
 def test_the_share_can_be_another() -> None:
     label = volume()
     label[10, 10, 2:6] = 1
-    assert remove_small_components(label, share=5 / 6000)[10].sum() == 0
-    assert remove_small_components(label, share=0).sum() == 129
+    assert remove_small_components(label, fraction=5 / 6000)[10].sum() == 0
+    assert remove_small_components(label, fraction=0).sum() == 129
 
 
 def test_the_largest_component_of_a_class_stays_however_small_it_is() -> None:

@@ -143,7 +143,7 @@ def shared_activation() -> nn.Module:
 
 def hooked() -> nn.Module:
     layer = nn.Conv2d(1, 2, 3)
-    layer.register_forward_hook(lambda _module, _crops, answer: 3 * answer)
+    layer.register_forward_hook(lambda _module, _crops, prediction: 3 * prediction)
     return nn.Sequential(layer, nn.BatchNorm2d(2))
 
 

@@ -23,8 +23,8 @@ def test_values_by_hand() -> None:
     assert isinstance(network[0], ConvolutionReLU)
     assert isinstance(network[1], nn.Identity)
     with torch.no_grad():
-        answer = network(torch.tensor([[[[1.0, 2.0, -5.0]]]]))
-    assert answer.flatten().tolist() == [0.0, 1.0, 0.0]
+        prediction = network(torch.tensor([[[[1.0, 2.0, -5.0]]]]))
+    assert prediction.flatten().tolist() == [0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(inplace=True), nn.LeakyReLU(0.1, inplace=True)])

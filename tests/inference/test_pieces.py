@@ -88,9 +88,9 @@ def test_pieces_put_together_are_the_plain_weighted_mean(
 
 def test_a_row_of_two_windows_is_their_weighted_mean() -> None:
     # Windows of 4 at 0 and 2 along 6 rows, all weights alike: rows 2 and 3 have both answers.
-    answers = iter([torch.full((1, 1, 4, 1, 1), 1.0), torch.full((1, 1, 4, 1, 1), 3.0)])
+    predictions = iter([torch.full((1, 1, 4, 1, 1), 1.0), torch.full((1, 1, 4, 1, 1), 3.0)])
     config = InferenceConfig(weights="uniform", batch=1)
-    found = predict_volume(lambda _: next(answers), torch.zeros(1, 6, 1, 1), (4, 1, 1), config)
+    found = predict_volume(lambda _: next(predictions), torch.zeros(1, 6, 1, 1), (4, 1, 1), config)
     assert found.ravel().tolist() == [1, 1, 2, 2, 3, 3]
 
 
@@ -179,15 +179,15 @@ def test_around_the_box_is_background_beyond_doubt(slice_axis: int | None) -> No
     # Even odds, the second class a little ahead; two networks that agree on nothing.
     values = (torch.full(size, value) for value in (0.49, 0.51, 1.0))
     found.fill(0, slice(0, size[0]), values)
-    inside = np.zeros((5, 3, 7), dtype=bool)
-    inside[1:3, :, 2:6] = True
-    assert np.array_equal(found.label != 0, inside)
+    valid = np.zeros((5, 3, 7), dtype=bool)
+    valid[1:3, :, 2:6] = True
+    assert np.array_equal(found.label != 0, valid)
     probability = found.maps["probability"].values
-    assert (probability[0][~inside] == 1).all()
-    assert (probability[1][~inside] == 0).all()
-    np.testing.assert_allclose(probability[1][inside], 0.51, atol=1 / 510)
+    assert (probability[0][~valid] == 1).all()
+    assert (probability[1][~valid] == 0).all()
+    np.testing.assert_allclose(probability[1][valid], 0.51, atol=1 / 510)
     for name in ("disagreement", "entropy"):
-        assert np.array_equal(found.maps[name].levels != 0, inside)
+        assert np.array_equal(found.maps[name].levels != 0, valid)
 
 
 def filled(values: list[list[float]], wanted: list[str], classes: int) -> ScanMaps:

@@ -142,8 +142,10 @@ def test_in_2d_a_volume_is_predicted_slice_by_slice_and_stacked(tmp_path: Path) 
     alone = torch.zeros_like(volume)
     alone[:, middle] = volume[:, middle]
     with torch.no_grad():
-        answer = predict_volume(predictor.method.predict, alone, predictor.window, predictor.config)
-    torch.testing.assert_close(answer[:, middle : middle + 1], slices[middle])
+        prediction = predict_volume(
+            predictor.method.predict, alone, predictor.window, predictor.config
+        )
+    torch.testing.assert_close(prediction[:, middle : middle + 1], slices[middle])
 
 
 def test_a_prediction_is_cleaned_on_request(run: Path, project: Project) -> None:

@@ -37,9 +37,9 @@ def test_each_slice_goes_through_at_the_size_of_the_window() -> None:
     found = predict_resized(predict, volume, (1, 32, 32), batch=2)
     assert shapes == [(2, 1, 32, 32), (2, 1, 32, 32), (1, 1, 32, 32)]
     assert found.shape == (2, 5, 45, 26)
-    for plane, answer in zip(volume[0].numpy(), found[0].numpy(), strict=True):
+    for plane, prediction in zip(volume[0].numpy(), found[0].numpy(), strict=True):
         there = zoom(plane, (32 / 45, 32 / 26), order=0)
-        assert np.array_equal(answer, zoom(there, (45 / 32, 26 / 32), order=0))
+        assert np.array_equal(prediction, zoom(there, (45 / 32, 26 / 32), order=0))
 
 
 def test_a_window_of_several_slices_is_refused() -> None:

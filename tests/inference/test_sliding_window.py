@@ -91,11 +91,11 @@ def test_gaussian_weights_trust_the_middle_of_a_window() -> None:
         return torch.cat([torch.full_like(crops, 1 - value), torch.full_like(crops, value)], dim=1)
 
     # Two windows, the first says 0, the second 1: voxels near a window's middle follow it.
-    answer = predict_volume(
+    prediction = predict_volume(
         other_each_time, torch.zeros(1, 12, 8, 8), (8, 8, 8), InferenceConfig(batch=1)
     )[1, :, 4, 4]
-    assert (np.diff(answer.numpy()) >= 0).all()
-    assert answer[4] < 0.5 < answer[7]
+    assert (np.diff(prediction.numpy()) >= 0).all()
+    assert prediction[4] < 0.5 < prediction[7]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,13 @@ def test_the_papers_strides_give_the_papers_number_of_windows() -> None:
 @given(
     shape=st.tuples(*[st.integers(1, 20)] * 3),
     window=st.tuples(*[st.integers(2, 8)] * 3),
-    share=st.floats(0.01, 1.0),
+    fraction=st.floats(0.01, 1.0),
 )
-def test_every_voxel_has_an_answer_at_any_stride(shape: Index, window: Index, share: float) -> None:
+def test_every_voxel_has_an_answer_at_any_stride(
+    shape: Index, window: Index, fraction: float
+) -> None:
     volume = torch.rand(1, *shape, generator=torch.Generator().manual_seed(1))
-    stride = tuple(max(1, round(share * n)) for n in window)
+    stride = tuple(max(1, round(fraction * n)) for n in window)
     probability = predict_volume(voxelwise, volume, window, InferenceConfig(stride=stride))
     torch.testing.assert_close(probability[1], volume[0])
 

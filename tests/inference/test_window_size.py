@@ -193,7 +193,7 @@ def test_the_estimate_is_above_the_counted_memory(name: str, dimensions: int, fi
     assert memory.peak_bytes <= estimate <= 2.5 * memory.peak_bytes
 
 
-def answers(method: Trained, volume: Tensor, crop: Index, config: InferenceConfig) -> Tensor:
+def predictions(method: Trained, volume: Tensor, crop: Index, config: InferenceConfig) -> Tensor:
     cover = chosen_cover(method, volume.shape[1:], crop, config)
     with evaluating(method):
         return predict_volume(method.predict, volume, *cover)
@@ -206,7 +206,7 @@ def inner(border: int) -> Callable[[Tensor], Tensor]:
 def test_one_large_window_says_what_the_middles_of_small_ones_say() -> None:
     # The network sees two voxels far: in windows of 8 at every voxel, the middle 4 are exact.
     method, volume = Trained(Near()), torch.rand(1, 18, 14, 12)
-    whole = answers(method, volume, (8, 8, 8), AUTO)
+    whole = predictions(method, volume, (8, 8, 8), AUTO)
     exact = torch.zeros_like(whole)
     with evaluating(method):
         for box in window_places((18, 14, 12), (8, 8, 8), InferenceConfig(stride=(4, 2, 4))):
@@ -218,11 +218,11 @@ def test_one_large_window_says_what_the_middles_of_small_ones_say() -> None:
 
 def test_split_windows_say_what_one_says_but_for_their_borders() -> None:
     method, volume = Trained(Near()), torch.rand(1, 64, 16, 16)
-    whole = answers(method, volume, (8, 8, 8), AUTO)
+    whole = predictions(method, volume, (8, 8, 8), AUTO)
     config = InferenceConfig(window="auto", memory_gb=1.6e-3, overlap=0.5)
     cover = chosen_cover(method, volume.shape[1:], (8, 8, 8), config)
     assert len(window_places((64, 16, 16), *cover[:2])) > 1
-    split = answers(method, volume, (8, 8, 8), config)
+    split = predictions(method, volume, (8, 8, 8), config)
     assert 0 < (split - whole).abs().max() < 0.05
     same = (split - whole).abs().amax(dim=(0, 2, 3)) < 1e-5
     assert same.float().mean() > 0.5

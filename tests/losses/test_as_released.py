@@ -25,7 +25,7 @@ def voxel(*probability: float) -> Tensor:
     return torch.tensor(probability).reshape(1, -1, 1, 1)
 
 
-def inside(count: int = 1) -> Tensor:
+def valid(count: int = 1) -> Tensor:
     return torch.ones(1, count, 1, dtype=torch.bool)
 
 
@@ -80,7 +80,7 @@ def test_negative_entropy_is_of_clamped_logits_and_a_mean_over_crops() -> None:
 def test_padding_counts_nothing() -> None:
     first = torch.tensor([[0.0, 1.0], [0.0, 0.0]]).reshape(1, 2, 2, 1)
     overlap = line_overlap(1)
-    nothing = Overlap(overlap.boxes, torch.zeros_like(overlap.inside))
+    nothing = Overlap(overlap.boxes, torch.zeros_like(overlap.valid))
     assert spatial_divergence(first, first.flip(2), nothing).item() == 0
     assert clamped_negative_entropy(first, first, nothing).item() == 0
 
@@ -99,7 +99,7 @@ def test_for_two_classes_crc_is_cross_entropy_of_confident_voxels(
     peer: tuple[float, ...], prediction: tuple[float, ...], expected: float
 ) -> None:
     """.95 + .05 = 1: above .9 the two parts add up to plain cross-entropy."""
-    loss = binary_crc(voxel(*prediction).log(), voxel(*peer), inside(), **THRESHOLDS)
+    loss = binary_crc(voxel(*prediction).log(), voxel(*peer), valid(), **THRESHOLDS)
     assert loss.item() == pytest.approx(expected, abs=1e-6)
 
 
@@ -107,14 +107,14 @@ def test_each_part_of_crc_is_a_mean_of_the_voxels_that_pass_its_gate() -> None:
     """Voxels of confidence .95, .65 and .55: the first part has two of them, the second one."""
     peer = torch.tensor([[0.95, 0.65, 0.55], [0.05, 0.35, 0.45]]).reshape(1, 2, 3, 1)
     prediction = torch.tensor([0.2, 0.8]).reshape(1, 2, 1, 1).expand(1, 2, 3, 1).log()
-    loss = binary_crc(prediction, peer, inside(3), **THRESHOLDS)
+    loss = binary_crc(prediction, peer, valid(3), **THRESHOLDS)
     positive, negative = (0.95 + 0.65) / 2 * -math.log(0.2), 0.05 * -math.log(0.2)
     assert loss.item() == pytest.approx(positive + negative, abs=1e-6)
 
 
 def test_crc_of_nothing_confident_is_zero_and_connected() -> None:
     logits = torch.zeros(1, 2, 1, 1, requires_grad=True)
-    loss = binary_crc(logits, voxel(0.5, 0.5), inside(), **THRESHOLDS)
+    loss = binary_crc(logits, voxel(0.5, 0.5), valid(), **THRESHOLDS)
     loss.backward()
     assert loss.item() == 0
     assert logits.grad is not None
@@ -124,7 +124,7 @@ def test_for_more_classes_the_inverted_bits_count_the_target_twice() -> None:
     """.9 ln 4 + .02 (3 + 2) (-ln .75) / 4."""
     logits = torch.zeros(1, 4, 1, 1, requires_grad=True)
     peer = voxel(0.9, 0.05, 0.03, 0.02)
-    loss = multiclass_crc(logits, peer, inside(), **THRESHOLDS)
+    loss = multiclass_crc(logits, peer, valid(), **THRESHOLDS)
     expected = 0.9 * math.log(4) + 0.02 * 5 * -math.log(0.75) / 4
     assert loss.item() == pytest.approx(expected, abs=1e-6)
 
@@ -132,7 +132,7 @@ def test_for_more_classes_the_inverted_bits_count_the_target_twice() -> None:
 def test_for_more_classes_the_negative_part_pushes_the_target_down() -> None:
     logits = torch.zeros(1, 4, 1, 1, requires_grad=True)
     peer = voxel(0.6, 0.25, 0.1, 0.05)
-    multiclass_crc(logits, peer, inside(), **THRESHOLDS).backward()
+    multiclass_crc(logits, peer, valid(), **THRESHOLDS).backward()
     assert logits.grad is not None
     assert logits.grad[0, 0, 0, 0] > 0
 
@@ -141,14 +141,14 @@ def test_for_more_classes_the_negative_part_pushes_the_target_down() -> None:
 def test_no_gradient_reaches_the_peer(crc: type) -> None:
     peer = voxel(0.95, 0.05).requires_grad_()
     logits = torch.zeros(1, 2, 1, 1, requires_grad=True)
-    crc(logits, peer, inside(), **THRESHOLDS).backward()
+    crc(logits, peer, valid(), **THRESHOLDS).backward()
     assert peer.grad is None
 
 
 def test_one_minus_p_is_clamped_so_a_certain_mistake_teaches_nothing() -> None:
     logits = torch.tensor([-40.0, 40.0]).reshape(1, 2, 1, 1).requires_grad_()
     peer = voxel(0.96, 0.04)
-    loss = binary_crc(logits, peer, inside(), likely=1.0, unlikely=0.1)
+    loss = binary_crc(logits, peer, valid(), likely=1.0, unlikely=0.1)
     loss.backward()
     assert loss.item() == pytest.approx(0.04 * -math.log(1e-6), rel=1e-5)
     assert logits.grad is not None
@@ -158,12 +158,12 @@ def test_one_minus_p_is_clamped_so_a_certain_mistake_teaches_nothing() -> None:
 def test_the_supervised_loss_is_halved() -> None:
     """Even answers to a foreground of one voxel in two: ln 2, and 1 - 2 (.5) / (.5 + 1) = 1/3."""
     label = torch.tensor([0, 1]).reshape(1, 2, 1)
-    loss = halved_supervised_loss(torch.zeros(1, 2, 2, 1), label, inside(2))
+    loss = halved_supervised_loss(torch.zeros(1, 2, 2, 1), label, valid(2))
     assert loss.item() == pytest.approx((math.log(2) + 1 / 3) / 2, abs=1e-4)
 
 
 def test_dice_of_more_classes_counts_the_background() -> None:
     """Four even classes, voxels of 0 and 1: Dice .5 / (.125 + 1) twice, and 0 twice."""
     label = torch.tensor([0, 1]).reshape(1, 2, 1)
-    loss = released_dice(torch.zeros(1, 4, 2, 1), label, inside(2))
+    loss = released_dice(torch.zeros(1, 4, 2, 1), label, valid(2))
     assert loss.item() == pytest.approx(1 - 2 * (0.5 / 1.125) / 4, abs=1e-4)

@@ -26,11 +26,11 @@ def test_the_mean_is_over_the_sure_voxels_inside_alone(classes: int) -> None:
     peer = torch.full((1, classes, 2, 2), 0.1 / (classes - 1))
     peer[:, 1] = 0.9
     peer[..., 0, 0] = 1 / classes  # not sure
-    inside = INSIDE.clone()
-    inside[..., 1, 1] = False
+    valid = INSIDE.clone()
+    valid[..., 1, 1] = False
     logits = torch.zeros(1, classes, 2, 2)
     logits[:, 0, 1, 1] = logits[:, 0, 0, 0] = 50  # far off, where it must not count
-    loss = confident_ce_loss(logits, peer, inside, likely=0.6)
+    loss = confident_ce_loss(logits, peer, valid, likely=0.6)
     assert loss.item() == pytest.approx(0.9 * math.log(classes))
 
 

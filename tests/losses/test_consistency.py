@@ -69,10 +69,10 @@ def test_padding_takes_no_part(loss: PeerLoss, classes: int, size: tuple[int, ..
     torch.manual_seed(0)
     learner = torch.randn(2, classes, *size)
     peer = torch.randn(2, classes, *size).softmax(dim=1)
-    inside = torch.zeros(2, *size, dtype=torch.bool)
-    inside[:, :3] = True
-    whole = loss(learner, peer, inside)
-    torch.testing.assert_close(whole, loss(learner[:, :, :3], peer[:, :, :3], inside[:, :3]))
+    valid = torch.zeros(2, *size, dtype=torch.bool)
+    valid[:, :3] = True
+    whole = loss(learner, peer, valid)
+    torch.testing.assert_close(whole, loss(learner[:, :, :3], peer[:, :, :3], valid[:, :3]))
     assert whole > 0
 
 

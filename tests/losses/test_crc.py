@@ -31,9 +31,9 @@ def crc(
     unlikely: float = 0.1,
     negative_gate: NegativeGate = "class",
 ) -> Tensor:
-    inside = torch.ones(len(own), *own.shape[2:], dtype=torch.bool)
+    valid = torch.ones(len(own), *own.shape[2:], dtype=torch.bool)
     return crc_loss(
-        own.log(), peer, inside, likely=likely, unlikely=unlikely, negative_gate=negative_gate
+        own.log(), peer, valid, likely=likely, unlikely=unlikely, negative_gate=negative_gate
     )
 
 
@@ -80,10 +80,10 @@ def test_for_two_classes_the_minimum_is_the_class_itself() -> None:
 
 def test_the_minimum_pushes_every_other_class_down() -> None:
     logits = torch.zeros(1, 4, 1, dtype=torch.float64, requires_grad=True)
-    peer, inside = one_voxel(0.5, 0.44, 0.05, 0.01), INSIDE
+    peer, valid = one_voxel(0.5, 0.44, 0.05, 0.01), INSIDE
     settings = {"likely": 0.65, "unlikely": 0.1}
     (gradient,) = torch.autograd.grad(
-        crc_loss(logits, peer, inside, **settings, negative_gate="minimum"), logits
+        crc_loss(logits, peer, valid, **settings, negative_gate="minimum"), logits
     )
     # Descent lowers classes 1 to 3 alike and raises class 0.
     most, *others = gradient.flatten().tolist()
@@ -155,18 +155,18 @@ def test_a_confident_mistake_still_has_a_gradient() -> None:
 def test_padding_takes_no_part(classes: int, size: tuple[int, ...]) -> None:
     own = torch.randn(2, classes, *size)
     peer = (3 * torch.randn(2, classes, *size)).softmax(dim=1)
-    inside = torch.zeros(2, *size, dtype=torch.bool)
-    inside[:, :3] = True
-    whole = crc_loss(own, peer, inside, likely=0.65, unlikely=0.1)
-    cropped = crc_loss(own[:, :, :3], peer[:, :, :3], inside[:, :3], likely=0.65, unlikely=0.1)
+    valid = torch.zeros(2, *size, dtype=torch.bool)
+    valid[:, :3] = True
+    whole = crc_loss(own, peer, valid, likely=0.65, unlikely=0.1)
+    cropped = crc_loss(own[:, :, :3], peer[:, :, :3], valid[:, :3], likely=0.65, unlikely=0.1)
     torch.testing.assert_close(whole, cropped)
     assert whole > 0
 
 
 def test_nothing_inside_is_zero_not_nan() -> None:
     own = torch.randn(1, 2, 4, 4)
-    inside = torch.zeros(1, 4, 4, dtype=torch.bool)
-    assert crc_loss(own, own.softmax(dim=1), inside, likely=0.65, unlikely=0.1).item() == 0.0
+    valid = torch.zeros(1, 4, 4, dtype=torch.bool)
+    assert crc_loss(own, own.softmax(dim=1), valid, likely=0.65, unlikely=0.1).item() == 0.0
 
 
 def test_each_network_learns_from_the_other() -> None:

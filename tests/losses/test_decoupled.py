@@ -29,9 +29,9 @@ def follow(first: Tensor, second: Tensor, threshold: float, temperature: float =
 def test_the_confidence_is_that_of_the_less_sure_decoder_inside_the_scan() -> None:
     sure = torch.cat([voxel(0.9, 0.1), voxel(0.5, 0.5)], dim=2)
     less = torch.cat([voxel(0.2, 0.8), voxel(0.5, 0.5)], dim=2)
-    inside = torch.tensor([[True, False]])
-    assert least_confidence([sure, less], inside).item() == pytest.approx(0.8)
-    assert least_confidence([sure, less], inside | True).item() == pytest.approx(0.65)
+    valid = torch.tensor([[True, False]])
+    assert least_confidence([sure, less], valid).item() == pytest.approx(0.8)
+    assert least_confidence([sure, less], valid | True).item() == pytest.approx(0.65)
 
 
 def test_both_must_be_sure_of_a_class() -> None:
@@ -102,11 +102,11 @@ def test_a_label_is_the_likeliest_class_that_both_are_sure_of() -> None:
 def test_padding_counts_nowhere() -> None:
     first = torch.cat([voxel(0.6, 0.4), voxel(0.9, 0.1)], dim=2)
     second = torch.cat([voxel(0.5, 0.5), voxel(0.2, 0.8)], dim=2)
-    inside = torch.tensor([[True, False]])
+    valid = torch.tensor([[True, False]])
     sure = sure_classes((first, second), torch.tensor(0.7))
-    follows = follow_loss((first, second), sure, inside, temperature=1.0)
+    follows = follow_loss((first, second), sure, valid, temperature=1.0)
     assert follows.item() == pytest.approx(0.01)
-    labels = cross_label_loss((first, second), sure, inside, everywhere=HERE)
+    labels = cross_label_loss((first, second), sure, valid, everywhere=HERE)
     assert labels.item() == pytest.approx(-math.log(0.6) - math.log(0.5), rel=1e-5)
 
 
@@ -114,18 +114,18 @@ def test_attention_by_hand() -> None:
     # Mean squares (1 + 9) / 2 = 5 and (4 + 16) / 2 = 10: of length 1, (0.447, 0.894).
     maps = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
     guide = torch.tensor([[[1.0, 0.0]]])
-    inside = torch.ones(1, 2, dtype=torch.bool)
+    valid = torch.ones(1, 2, dtype=torch.bool)
     expected = ((1 / math.sqrt(5) - 1) ** 2 + 4 / 5) / 2
-    assert attention_loss(maps, guide, inside).item() == pytest.approx(expected, rel=1e-5)
+    assert attention_loss(maps, guide, valid).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_attention_does_not_go_by_the_scale_of_maps() -> None:
     torch.manual_seed(0)
     learner, guide = torch.randn(2, 3, 4, 4), torch.randn(2, 5, 4, 4)
-    inside = torch.ones(2, 8, 8, dtype=torch.bool)
-    plain = attention_loss(learner, guide, inside)
-    torch.testing.assert_close(attention_loss(3 * learner, 0.1 * guide, inside), plain)
-    assert attention_loss(learner, 2 * learner, inside).item() == pytest.approx(0.0, abs=1e-12)
+    valid = torch.ones(2, 8, 8, dtype=torch.bool)
+    plain = attention_loss(learner, guide, valid)
+    torch.testing.assert_close(attention_loss(3 * learner, 0.1 * guide, valid), plain)
+    assert attention_loss(learner, 2 * learner, valid).item() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_attention_teaches_the_learner_alone() -> None:
@@ -141,8 +141,8 @@ def test_attention_teaches_the_learner_alone() -> None:
 
 def test_attention_to_padding_does_not_count() -> None:
     learner, guide = torch.rand(1, 2, 4, 4), torch.rand(1, 2, 4, 4)
-    inside = torch.ones(1, 8, 8, dtype=torch.bool)
-    inside[:, 4:] = False
-    cut = attention_loss(learner[:, :, :2], guide[:, :, :2], inside[:, :4])
+    valid = torch.ones(1, 8, 8, dtype=torch.bool)
+    valid[:, 4:] = False
+    cut = attention_loss(learner[:, :, :2], guide[:, :, :2], valid[:, :4])
     learner[:, :, 2:] = 50.0
-    torch.testing.assert_close(attention_loss(learner, guide, inside), cut)
+    torch.testing.assert_close(attention_loss(learner, guide, valid), cut)

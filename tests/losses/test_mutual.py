@@ -15,8 +15,8 @@ def voxel(*probabilities: float) -> Tensor:
 ONE = torch.ones(1, 1, dtype=torch.bool)
 
 
-def loss(*logits: Tensor, inside: Tensor = ONE, detached: bool = False) -> Tensor:
-    return mutual_loss(logits, inside, temperature=0.1, detached=detached)
+def loss(*logits: Tensor, valid: Tensor = ONE, detached: bool = False) -> Tensor:
+    return mutual_loss(logits, valid, temperature=0.1, detached=detached)
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.6, 0.98295), (0.5, 0.5), (0.55, 0.88150)])
@@ -61,17 +61,17 @@ def test_the_order_of_the_decoders_does_not_matter() -> None:
     torch.manual_seed(0)
     a, b, c = torch.randn(3, 1, 4, 5)
     everywhere = torch.ones(1, 5, dtype=torch.bool)
-    first, second = loss(a, b, c, inside=everywhere), loss(c, a, b, inside=everywhere)
+    first, second = loss(a, b, c, valid=everywhere), loss(c, a, b, valid=everywhere)
     torch.testing.assert_close(first, second)
 
 
 def test_padding_does_not_count() -> None:
     logits = torch.cat([voxel(0.6, 0.4), voxel(0.5, 0.5)], dim=2)
     other = torch.cat([voxel(0.6, 0.4), voxel(0.01, 0.99)], dim=2)
-    inside = torch.tensor([[True, False]])
-    assert loss(logits, other, inside=inside).item() == pytest.approx(0.29331, abs=2e-5)
-    assert loss(logits, other, inside=~inside | ~inside[:, :1]).item() != pytest.approx(0.29331)
-    assert loss(logits, other, inside=torch.zeros_like(inside)).item() == 0.0
+    valid = torch.tensor([[True, False]])
+    assert loss(logits, other, valid=valid).item() == pytest.approx(0.29331, abs=2e-5)
+    assert loss(logits, other, valid=~valid | ~valid[:, :1]).item() != pytest.approx(0.29331)
+    assert loss(logits, other, valid=torch.zeros_like(valid)).item() == 0.0
 
 
 def test_a_detached_target_teaches_the_other_decoder_alone() -> None:

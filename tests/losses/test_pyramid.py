@@ -72,6 +72,6 @@ def test_padding_does_not_count() -> None:
         torch.cat([voxel(0.9, 0.1), voxel(0.99, 0.01)], dim=2),
         torch.cat([voxel(0.5, 0.5), voxel(0.01, 0.99)], dim=2),
     ]
-    inside = torch.tensor([[True, False]])
-    assert pyramid_loss(levels, inside).item() == pytest.approx(0.15797, abs=1e-5)
-    assert pyramid_loss(levels, torch.zeros_like(inside)).item() == 0.0
+    valid = torch.tensor([[True, False]])
+    assert pyramid_loss(levels, valid).item() == pytest.approx(0.15797, abs=1e-5)
+    assert pyramid_loss(levels, torch.zeros_like(valid)).item() == 0.0

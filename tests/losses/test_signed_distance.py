@@ -85,27 +85,27 @@ def test_the_edge_of_the_crop_is_no_surface_and_neither_is_padding() -> None:
     cut = torch.tensor([[0, 1, 1, 1]])
     assert distances(cut)[0, 0].tolist() == pytest.approx([1, 0, -2 / 3, -1])
     padded = torch.tensor([[0, 1, 1, 1, 0, 0]])
-    inside = torch.tensor([[True] * 4 + [False] * 2])
-    found = signed_distances(padded[None], inside[None], 2)[0, 0, 0]
+    valid = torch.tensor([[True] * 4 + [False] * 2])
+    found = signed_distances(padded[None], valid[None], 2)[0, 0, 0]
     assert found.tolist() == pytest.approx([1, 0, -2 / 3, -1, 0, 0])
 
 
 def test_padding_does_not_set_the_scale() -> None:
-    inside = torch.tensor([[True] * 5 + [False] * 2])
-    found = signed_distances(ROW[None].roll(-2, dims=2), inside[None], 2)[0, 0, 0]
+    valid = torch.tensor([[True] * 5 + [False] * 2])
+    found = signed_distances(ROW[None].roll(-2, dims=2), valid[None], 2)[0, 0, 0]
     # 1 1 1 0 0 and two voxels of padding, which would be three and four away.
     assert found.tolist() == pytest.approx([-1, -2 / 3, 0, 0.5, 1, 0, 0])
 
 
 def test_a_full_crop_with_padding_is_full() -> None:
-    inside = torch.tensor([[[True, True, False]]])
-    found = signed_distances(torch.tensor([[[1, 1, 0]]]), inside, 2)
+    valid = torch.tensor([[[True, True, False]]])
+    found = signed_distances(torch.tensor([[[1, 1, 0]]]), valid, 2)
     assert found.flatten().tolist() == [-1, -1, 0]
 
 
 def test_labels_of_padding_are_not_looked_at() -> None:
-    inside = np.array([[True, True, True, False]])
-    found = mask_distance(np.array([[False, False, False, True]]), inside)
+    valid = np.array([[True, True, True, False]])
+    found = mask_distance(np.array([[False, False, False, True]]), valid)
     assert not found.any()
 
 
@@ -126,8 +126,8 @@ def test_what_counts_may_differ_between_classes() -> None:
 
 def test_present_classes_are_those_with_a_voxel_inside() -> None:
     labels = torch.tensor([[0, 1, 3], [0, 0, 2]])
-    inside = torch.tensor([[True, True, False], [True, True, True]])
-    assert present_classes(labels, inside, 4).tolist() == [
+    valid = torch.tensor([[True, True, False], [True, True, True]])
+    assert present_classes(labels, valid, 4).tolist() == [
         [True, False, False],
         [False, True, False],
     ]

@@ -46,10 +46,10 @@ def test_dice_of_four_classes_is_the_mean_of_the_three_foreground_classes() -> N
 def test_padding_takes_no_part(classes: int, size: tuple[int, ...]) -> None:
     logits = torch.randn(2, classes, *size)
     label = torch.randint(classes, (2, *size))
-    inside = torch.zeros(2, *size, dtype=torch.bool)
-    inside[:, :3] = True
-    cropped = supervised_loss(logits[:, :, :3], label[:, :3], inside[:, :3])
-    torch.testing.assert_close(supervised_loss(logits, label, inside), cropped)
+    valid = torch.zeros(2, *size, dtype=torch.bool)
+    valid[:, :3] = True
+    cropped = supervised_loss(logits[:, :, :3], label[:, :3], valid[:, :3])
+    torch.testing.assert_close(supervised_loss(logits, label, valid), cropped)
 
 
 def test_the_loss_falls_along_its_gradient_towards_the_label() -> None:

@@ -17,8 +17,8 @@ def whole(log_probability: Tensor) -> Overlap:
     """Two crops that lie on each other."""
     size = tuple(log_probability.shape[2:])
     box = Box((0,) * len(size), size)
-    inside = torch.ones(len(log_probability), *size, dtype=torch.bool)
-    return Overlap([(box, box)] * len(log_probability), inside)
+    valid = torch.ones(len(log_probability), *size, dtype=torch.bool)
+    return Overlap([(box, box)] * len(log_probability), valid)
 
 
 def voxel(*probabilities: float) -> Tensor:
@@ -60,8 +60,8 @@ def test_crops_of_one_answer_agree_whatever_their_shift(
     first: tuple[int, ...],
     second: tuple[int, ...],
 ) -> None:
-    answer = torch.randn(classes, *volume).log_softmax(dim=0)
-    crop, shifted = (answer[:, *Box(start, size).slices][None] for start in (first, second))
+    prediction = torch.randn(classes, *volume).log_softmax(dim=0)
+    crop, shifted = (prediction[:, *Box(start, size).slices][None] for start in (first, second))
     meeting = Overlap([overlap(first, second, size)], torch.ones(1, *size, dtype=torch.bool))
     assert overlap_divergence(crop, shifted, meeting).item() == pytest.approx(0.0, abs=1e-6)
     misplaced = Overlap([overlap(first, first, size)], torch.ones(1, *size, dtype=torch.bool))
@@ -81,12 +81,12 @@ def test_each_pair_counts_alike_however_small_its_overlap() -> None:
 def test_padding_in_the_overlap_takes_no_part() -> None:
     first = torch.randn(1, 2, 6).log_softmax(dim=1)
     second = torch.randn(1, 2, 6).log_softmax(dim=1)
-    inside = torch.tensor([[False, True, True, True, False, False]])
+    valid = torch.tensor([[False, True, True, True, False, False]])
     box = Box((0,), (6,))
     core = Box((1,), (3,))
     for loss in (overlap_divergence, negative_entropy):
-        padded = loss(first, second, Overlap([(box, box)], inside))
-        plain = loss(first, second, Overlap([(core, core)], torch.ones_like(inside)))
+        padded = loss(first, second, Overlap([(box, box)], valid))
+        plain = loss(first, second, Overlap([(core, core)], torch.ones_like(valid)))
         torch.testing.assert_close(padded, plain)
 
 
@@ -102,8 +102,8 @@ def test_the_gradient_reaches_both_crops_and_brings_them_together() -> None:
 
 def test_minimising_the_negative_entropy_softens_an_answer() -> None:
     logits = torch.tensor([2.0, 0.0]).reshape(1, 2, 1).requires_grad_()
-    answer = logits.log_softmax(1)
-    negative_entropy(answer, answer, whole(logits)).backward()
+    prediction = logits.log_softmax(1)
+    negative_entropy(prediction, prediction, whole(logits)).backward()
     assert logits.grad is not None
     assert logits.grad[0, 0, 0] > 0
 

@@ -57,8 +57,8 @@ def test_the_mean_is_over_ambiguous_voxels_whatever_the_teacher_says_of_others(
 ) -> None:
     method = make()
     student = by_halves(everywhere(0.5, 0.5), everywhere(0.99, 0.01))
-    answer = by_halves(everywhere(0.7, 0.3), everywhere(elsewhere + 1e-9, 1 - elsewhere + 1e-9))
-    answer_with(method, Answering(student), Answering(answer))
+    prediction = by_halves(everywhere(0.7, 0.3), everywhere(elsewhere + 1e-9, 1 - elsewhere + 1e-9))
+    answer_with(method, Answering(student), Answering(prediction))
     batch = make_batch()
     assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
     assert method.health(batch)["ambiguous"] == pytest.approx(0.5)
@@ -73,10 +73,10 @@ def test_the_weight_is_at_its_largest_after_three_quarters_of_the_run() -> None:
 
 def test_padding_does_not_count() -> None:
     method = make()
-    answer = by_halves(everywhere(0.9, 0.1), everywhere(0.7, 0.3))
-    answer_with(method, Answering(everywhere(0.5, 0.5)), Answering(answer))
+    prediction = by_halves(everywhere(0.9, 0.1), everywhere(0.7, 0.3))
+    answer_with(method, Answering(everywhere(0.5, 0.5)), Answering(prediction))
     batch = make_batch()
-    batch.first.inside[2:, ..., :8] = False
+    batch.first.valid[2:, ..., :8] = False
     assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
     assert method.health(batch)["ambiguous"] == pytest.approx(1.0)
 
@@ -98,9 +98,9 @@ def test_the_student_is_pulled_to_the_teacher_and_not_out_of_its_doubt() -> None
 def test_repeated_passes_of_the_student_say_what_is_ambiguous() -> None:
     sure, other = everywhere(0.99, 0.01), everywhere(0.01, 0.99)
     teacher = Answering(everywhere(0.79, 0.21))
-    for answers, expected in [((sure, sure, other), 0.04), ((sure, sure, sure), 0.0)]:
+    for predictions, expected in [((sure, sure, other), 0.04), ((sure, sure, sure), 0.0)]:
         method = make(passes=2, noise=0.05)
-        student = Answering(*answers)
+        student = Answering(*predictions)
         answer_with(method, student, teacher)
         batch = make_batch()
         found = method(batch, STEPS)["consistency"].item()

@@ -38,7 +38,7 @@ def constant(dimensions: int = 3, **settings: object) -> tuple[BCP, Constant, Co
 
 
 def fixed_box(monkeypatch: pytest.MonkeyPatch, box: Tensor) -> None:
-    monkeypatch.setattr(bcp, "draw_box", lambda size, share: box)  # noqa: ARG005 - as called
+    monkeypatch.setattr(bcp, "draw_box", lambda size, fraction: box)  # noqa: ARG005 - as called
 
 
 def half_box(*size: int) -> Tensor:
@@ -63,7 +63,7 @@ def test_what_is_pasted_comes_with_its_label_and_its_padding() -> None:
     mixed = ground.paste(other, box)
     assert mixed.crops.tolist() == [[[[1.0, 0.0]]]]
     assert mixed.labels.tolist() == [[[2, 1]]]
-    assert mixed.inside.tolist() == [[[False, True]]]
+    assert mixed.valid.tolist() == [[[False, True]]]
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -109,7 +109,7 @@ def test_the_parts_of_a_mix_that_are_padding_do_not_count(monkeypatch: pytest.Mo
     box = half_box(16, 16)
     fixed_box(monkeypatch, box)
     batch = make_batch(2)
-    batch.first.inside[2:] = False  # of the unlabelled crops nothing is scan
+    batch.first.valid[2:] = False  # of the unlabelled crops nothing is scan
     terms = method(batch, SECOND_STAGE)
     assert terms["copy_paste"].item() == 0.0
     logits = torch.tensor([math.log(3), 0.0]).reshape(1, 2, 1, 1).expand(1, 2, 16, 16)
@@ -125,12 +125,12 @@ def test_pseudo_labels_are_the_largest_components_without_padding() -> None:
     crops[..., :2, :4] = 1  # eight pixels, six of which are padding
     crops[..., 6:, 6:] = 1  # four
     crops[..., 5, 0] = 1
-    inside = torch.ones(1, 8, 8, dtype=torch.bool)
-    inside[:, :2, :3] = False
-    labels = method._pseudo_labels(crops, inside)
+    valid = torch.ones(1, 8, 8, dtype=torch.bool)
+    valid[:, :2, :3] = False
+    labels = method._pseudo_labels(crops, valid)
     assert labels.nonzero().tolist() == [[0, 6, 6], [0, 6, 7], [0, 7, 6], [0, 7, 7]]
     batch = make_batch(2, unlabelled=1, size=(8, 8))
-    batch.first.inside[2:] = inside
+    batch.first.valid[2:] = valid
     figures = method.health(batch)
     assert figures == pytest.approx(
         {"share/0": 54 / 58, "share/1": 4 / 58, "largest_component": 4 / 7}

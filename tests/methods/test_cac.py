@@ -49,7 +49,7 @@ def test_the_supervised_term_is_that_of_the_first_labelled_crops() -> None:
     batch = make_batch()
     with torch.no_grad():
         logits = method.network(batch.first.values[:2])
-    expected = supervised_loss(logits, batch.labels, batch.first.inside[:2])
+    expected = supervised_loss(logits, batch.labels, batch.first.valid[:2])
     torch.testing.assert_close(method(batch, 5)["supervised"], expected)
 
 

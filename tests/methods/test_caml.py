@@ -25,13 +25,13 @@ def make(dimensions: int = 2, classes: int = 2, **settings: object) -> CAML:
 def test_terms_are_those_of_both_networks_on_labelled_and_on_all_crops() -> None:
     method = make().eval()
     batch = make_batch(2)
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     logits = [network(batch.first.values) for network in (method.plain, method.attentive)]
     terms = method(batch, PAST_THE_RAMP)
-    inside = batch.first.inside
-    supervised = sum(supervised_loss(each[:2], batch.labels, inside[:2]) for each in logits)
+    valid = batch.first.valid
+    supervised = sum(supervised_loss(each[:2], batch.labels, valid[:2]) for each in logits)
     torch.testing.assert_close(terms["supervised"], supervised)
-    expected = 2 * mutual_loss(logits, inside, temperature=0.1, detached=False)
+    expected = 2 * mutual_loss(logits, valid, temperature=0.1, detached=False)
     torch.testing.assert_close(terms["consistency"], expected)
     weights = [*method.plain.head.parameters()]  # targets are not detached
     for found, wanted in zip(
@@ -75,7 +75,7 @@ def test_relations_teach_both_networks_but_never_their_output_layers(
 def test_padding_of_unlabelled_crops_teaches_nothing() -> None:
     method = make().eval()
     batch = make_batch(2)
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     terms = method(batch, PAST_THE_RAMP)
     assert terms["relation"].item() == 0.0
     assert terms["relation"].requires_grad
@@ -114,7 +114,7 @@ def test_health_compares_the_networks_on_unlabelled_crops() -> None:
     assert method.health(make_batch(2)) == {}
     batch = make_batch(2)
     method(batch, 0)
-    plain, attentive = method._answers
+    plain, attentive = method._predictions
     plain[:, 0], plain[:, 1] = 0.75, 0.25
     attentive[:, 0], attentive[:, 1] = 0.25, 0.75
     assert method.health(batch) == pytest.approx(

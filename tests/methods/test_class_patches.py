@@ -5,14 +5,12 @@ from torch import Tensor
 from tracoco.methods.parts.class_patches import Labelled, PatchChooser, grid, patch_size
 
 
-def labelled(
-    label: Tensor, entropy: Tensor | None = None, inside: Tensor | None = None
-) -> Labelled:
+def labelled(label: Tensor, entropy: Tensor | None = None, valid: Tensor | None = None) -> Labelled:
     """Crops that hold 5 everywhere."""
     crops = torch.full((len(label), 1, *label.shape[1:]), 5.0)
     entropy = torch.zeros(label.shape) if entropy is None else entropy
-    inside = torch.ones_like(label, dtype=torch.bool) if inside is None else inside
-    return Labelled(crops, label, inside, entropy)
+    valid = torch.ones_like(label, dtype=torch.bool) if valid is None else valid
+    return Labelled(crops, label, valid, entropy)
 
 
 def test_a_grid_of_an_image() -> None:
@@ -61,9 +59,9 @@ def test_patches_show_one_class_and_say_whether_they_hold_enough_of_it() -> None
 
 def test_padding_is_of_no_class() -> None:
     label = torch.zeros(1, 2, 4, dtype=torch.long)
-    inside = torch.ones(1, 2, 4, dtype=torch.bool)
-    inside[..., :2] = False
-    patches = PatchChooser(classes=2)(labelled(label, inside=inside), (2, 2), count=2)
+    valid = torch.ones(1, 2, 4, dtype=torch.bool)
+    valid[..., :2] = False
+    patches = PatchChooser(classes=2)(labelled(label, valid=valid), (2, 2), count=2)
     assert patches.holds_enough.tolist() == [True, False, False, False]
     assert patches.values[0].eq(5).all()
     assert patches.values[1].eq(0).all()

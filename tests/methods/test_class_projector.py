@@ -14,36 +14,36 @@ def make(classes: int = 2, dimensions: int = 3) -> ClassProjector:
 def test_each_class_of_each_crop_has_a_vector_that_sums_to_one(
     classes: int, dimensions: int, size: tuple[int, ...]
 ) -> None:
-    logits, inside = torch.randn(3, classes, *size), torch.ones(3, *size, dtype=torch.bool)
+    logits, valid = torch.randn(3, classes, *size), torch.ones(3, *size, dtype=torch.bool)
     with torch.no_grad():
-        vectors = make(classes, dimensions)(logits, inside)
+        vectors = make(classes, dimensions)(logits, valid)
     assert vectors.shape == (3, classes, classes)
     torch.testing.assert_close(vectors.sum(dim=2), torch.ones(3, classes))
 
 
 def test_a_class_is_looked_at_by_itself_and_by_the_same_network() -> None:
-    projector, inside = make(), torch.ones(2, 16, 16, 16, dtype=torch.bool)
+    projector, valid = make(), torch.ones(2, 16, 16, 16, dtype=torch.bool)
     logits = torch.randn(2, 2, 16, 16, 16)
     with torch.no_grad():
-        vectors = projector(logits, inside)
-        swapped = projector(logits.flip(1), inside)
+        vectors = projector(logits, valid)
+        swapped = projector(logits.flip(1), valid)
         changed = logits.clone()
         changed[0, 1] += 1.0
-        touched = projector(changed, inside) != vectors
+        touched = projector(changed, valid) != vectors
     torch.testing.assert_close(swapped, vectors.flip(1))
     assert touched.any(dim=2).tolist() == [[False, True], [False, False]]
 
 
 def test_padding_is_not_seen() -> None:
-    projector, inside = make(), torch.ones(1, 16, 16, 16, dtype=torch.bool)
-    inside[:, :5] = False
+    projector, valid = make(), torch.ones(1, 16, 16, 16, dtype=torch.bool)
+    valid[:, :5] = False
     logits = torch.randn(1, 2, 16, 16, 16)
     changed = logits.clone()
     changed[:, :, :5] = 100.0
     with torch.no_grad():
-        assert torch.equal(projector(logits, inside), projector(changed, inside))
+        assert torch.equal(projector(logits, valid), projector(changed, valid))
         changed[:, :, 5] = 100.0
-        assert not torch.equal(projector(logits, inside), projector(changed, inside))
+        assert not torch.equal(projector(logits, valid), projector(changed, valid))
 
 
 def test_its_layers_are_the_releases() -> None:

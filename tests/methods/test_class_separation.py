@@ -16,14 +16,14 @@ def make(classes: int = 2, positions: int = 4096) -> ClassSeparation:
 
 def logits_of(batch: Batch, classes: int) -> Tensor:
     """An answer that is right on labelled crops and the first foreground class elsewhere."""
-    answer = torch.ones_like(batch.first.inside, dtype=torch.long)
-    answer[: batch.labelled_count] = batch.labels
-    return nn.functional.one_hot(answer, classes).movedim(-1, 1).float()
+    prediction = torch.ones_like(batch.first.valid, dtype=torch.long)
+    prediction[: batch.labelled_count] = batch.labels
+    return nn.functional.one_hot(prediction, classes).movedim(-1, 1).float()
 
 
 def features_of(batch: Batch) -> Tensor:
     torch.manual_seed(1)
-    return torch.randn(len(batch.cases), 4, *batch.first.inside.shape[1:])
+    return torch.randn(len(batch.cases), 4, *batch.first.valid.shape[1:])
 
 
 def without_norm(separation: ClassSeparation) -> ClassSeparation:
@@ -82,14 +82,14 @@ def test_a_class_without_a_correct_voxel_keeps_its_prototypes() -> None:
 def test_padding_is_neither_prototype_nor_compared() -> None:
     separation = make()
     batch = make_batch()
-    padded = replace(batch, first=replace(batch.first, inside=batch.first.inside.clone()))
-    padded.first.inside[:, :8] = False
+    padded = replace(batch, first=replace(batch.first, valid=batch.first.valid.clone()))
+    padded.first.valid[:, :8] = False
     features = features_of(batch).requires_grad_()
     separation(features, logits_of(batch, 2), padded).backward()
     assert features.grad is not None
     assert features.grad[:, :, 8:].any()
     assert not features.grad[:, :, :8].any()
-    padded.first.inside[:2] = False
+    padded.first.valid[:2] = False
     other = make()
     other(features.detach(), logits_of(batch, 2), padded)
     assert not other.held.any()
@@ -148,7 +148,7 @@ def test_making_prototypes_moves_no_running_statistics() -> None:
     separation = make()
     batch = make_batch()
     before = [each.clone() for each in separation.buffers()][2:]
-    separation._renew(features_of(batch)[:2], batch.labels, batch.first.inside[:2])
+    separation._renew(features_of(batch)[:2], batch.labels, batch.first.valid[:2])
     assert all(
         torch.equal(old, new)
         for old, new in zip(before, list(separation.buffers())[2:], strict=True)

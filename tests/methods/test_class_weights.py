@@ -13,7 +13,7 @@ from tracoco.methods.dhc import (
 )
 
 
-def answers(*labels: int, classes: int) -> Tensor:
+def predictions(*labels: int, classes: int) -> Tensor:
     """Logits of voxels in a row that have these labels, [1, C, n]."""
     return F.one_hot(torch.tensor([labels]), classes).float().movedim(-1, 1)
 
@@ -58,7 +58,7 @@ def test_a_dice_that_stays_leaves_only_what_is_missing() -> None:
     # Dice: 2 * 1 / (2 + 1) of class 0, 2 * 1 / (1 + 2) of class 1.
     weights = DifficultyWeights(2, steps=2)
     label = torch.tensor([[0, 1, 1]])
-    logits = answers(0, 0, 1, classes=2)
+    logits = predictions(0, 0, 1, classes=2)
     weights(logits, label, all_of(label))
     assert weights.dice.tolist() == pytest.approx([2 / 3, 2 / 3])
     learnt, missing = weights.learnt.clone(), weights.missing.clone()
@@ -74,7 +74,7 @@ def test_gains_and_losses_by_hand() -> None:
     weights.dice.copy_(torch.tensor([0.5, 1.0]))
     label = torch.tensor([[0, 1, 1, 1]])
     # Class 0: 2 * 1 / (2 + 1), up from 1/2; class 1: 2 * 2 / (2 + 3), down from 1.
-    found = weights(answers(0, 0, 1, 1, classes=2), label, all_of(label))
+    found = weights(predictions(0, 0, 1, 1, classes=2), label, all_of(label))
     gain = (2 / 3 - 0.5) * math.log((2 / 3) / 0.5) / 50
     loss = (0.8 - 1) * math.log(0.8) / 50
     assert gain > 0
@@ -95,7 +95,7 @@ def test_a_class_that_is_neither_labelled_nor_answered_keeps_its_dice() -> None:
     weights = DifficultyWeights(3, steps=50)
     weights.dice.fill_(0.6)
     label = torch.tensor([[0, 1]])
-    weights(answers(0, 1, classes=3), label, all_of(label))
+    weights(predictions(0, 1, classes=3), label, all_of(label))
     assert weights.dice.tolist() == pytest.approx([1.0, 1.0, 0.6])
     assert weights.learnt[2] == weights.unlearnt[2] == 0
 
@@ -104,7 +104,7 @@ def test_a_class_that_is_never_found_has_finite_weights() -> None:
     weights = DifficultyWeights(2, steps=50)
     label = torch.tensor([[0, 1]])
     for _ in range(3):
-        found = weights(answers(0, 0, classes=2), label, all_of(label))
+        found = weights(predictions(0, 0, classes=2), label, all_of(label))
         assert found.isfinite().all()
     assert found[1] == 2.0 > found[0]
 
@@ -114,8 +114,8 @@ def test_padding_does_not_count() -> None:
     for last in (0, 1):
         weights = DifficultyWeights(2, steps=50)
         label = torch.tensor([[0, 1, last]])
-        inside = torch.tensor([[True, True, False]])
-        weights(answers(0, 1, 1, classes=2), label, inside)
+        valid = torch.tensor([[True, True, False]])
+        weights(predictions(0, 1, 1, classes=2), label, valid)
         found.append(weights.dice)
     assert torch.equal(*found)
 

@@ -24,12 +24,12 @@ def drawn(*labels: int) -> Points:
 
 
 def test_places_are_inside_the_scan_and_none_comes_twice() -> None:
-    inside = torch.zeros(1, 6, 5, dtype=torch.bool)
-    inside[0, 2:5, 1:4] = True
+    valid = torch.zeros(1, 6, 5, dtype=torch.bool)
+    valid[0, 2:5, 1:4] = True
     box = Box((1, 2), (4, 3))
-    (places,) = draw_places(inside, [box], limit=100)
+    (places,) = draw_places(valid, [box], limit=100)
     assert sorted(places.tolist()) == [3, 4, 6, 7, 9, 10]  # rows 1 to 3, columns 0 and 1
-    (few,) = draw_places(inside, [box], limit=4)
+    (few,) = draw_places(valid, [box], limit=4)
     assert len(set(few.tolist())) == 4
     assert set(few.tolist()) <= set(places.tolist())
 
@@ -75,7 +75,7 @@ def shifted_batch() -> Batch:
     volumes = torch.rand(4, 1, 19, 19, 19)
     first, second = volumes[..., :16, :16, :16], volumes[..., 3:, 3:, 3:]
     parts = zip((batch.first, batch.second), (first, second), strict=True)
-    crops = [Crops(values, part.inside, part.start) for part, values in parts]
+    crops = [Crops(values, part.valid, part.start) for part, values in parts]
     return Batch(crops[0], crops[1], batch.labels, batch.cases)
 
 
@@ -169,7 +169,7 @@ def test_the_weight_multiplies_the_contrast() -> None:
 def test_pairs_without_a_voxel_inside_give_a_connected_zero() -> None:
     method = make(likely=0.0)
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     terms = method(batch, 5)
     assert terms["contrast"].item() == 0.0
     torch.stack(list(terms.values())).sum().backward()

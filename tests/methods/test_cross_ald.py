@@ -3,7 +3,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.losses.consistency import answer_distance
+from tracoco.losses.consistency import prediction_distance
 from tracoco.methods import cross_ald
 from tracoco.methods.cross_ald import CrossALD, Crossing, draw_crossing
 from tracoco.methods.ss_net import SSNet
@@ -34,13 +34,13 @@ def test_no_crop_is_mixed_with_itself_and_shares_differ() -> None:
         crossing = draw_crossing(3, 1.0, CPU)
         assert sorted(crossing.partner.tolist()) == [0, 1, 2]
         assert not (crossing.partner == torch.arange(3)).any()
-        assert len(set(crossing.share.tolist())) == 3
-        assert 0 <= crossing.share.min() <= crossing.share.max() <= 1
+        assert len(set(crossing.fraction.tolist())) == 3
+        assert 0 <= crossing.fraction.min() <= crossing.fraction.max() <= 1
 
 
 def test_alpha_says_how_even_mixtures_are() -> None:
     torch.manual_seed(0)
-    even, uneven = (draw_crossing(1000, alpha, CPU).share.std() for alpha in (50.0, 0.1))
+    even, uneven = (draw_crossing(1000, alpha, CPU).fraction.std() for alpha in (50.0, 0.1))
     assert even < 0.1
     assert uneven > 0.4
 
@@ -50,14 +50,14 @@ def test_one_uncrossed_particle_is_ss_net(dimensions: int, monkeypatch: pytest.M
     monkeypatch.setattr(cross_ald, "draw_crossing", uncrossed)
     method = make(dimensions, particles=1).eval()
     batch = make_batch(dimensions)
-    crops, inside = batch.first.values, batch.first.inside
-    answer = method.network(crops).detach().softmax(dim=1)
+    crops, valid = batch.first.values, batch.first.valid
+    prediction = method.network(crops).detach().softmax(dim=1)
     found = []
     for smoothness in (CrossALD.smoothness, SSNet.smoothness):
         torch.manual_seed(0)
-        distance = smoothness(method, crops, answer, inside)
-        assert method._answers is not None
-        found.append((distance, *method._answers))
+        distance = smoothness(method, crops, prediction, valid)
+        assert method._predictions is not None
+        found.append((distance, *method._predictions))
     for crossed, plain in zip(*found, strict=True):
         torch.testing.assert_close(crossed, plain, rtol=1e-4, atol=1e-5)
 
@@ -69,15 +69,15 @@ def test_every_particle_is_as_far_as_the_radius_and_goes_its_own_way(
     monkeypatch.setattr(cross_ald, "draw_crossing", uncrossed)
     method = make(dimensions, radius=0.1).eval()
     batch = make_batch(dimensions)
-    crops, inside = batch.first.values, batch.first.inside.clone()
-    inside[0, :8] = False
-    answer = method.network(crops).detach().softmax(dim=1)
+    crops, valid = batch.first.values, batch.first.valid.clone()
+    valid[0, :8] = False
+    prediction = method.network(crops).detach().softmax(dim=1)
     changes: list[Tensor] = []
     method.network.register_forward_pre_hook(lambda _, given: changes.append(given[0] - crops))
-    method.smoothness(crops, answer, inside)
+    method.smoothness(crops, prediction, valid)
     # One pass for the score of each, then one for each.
     assert len(changes) == 2 * particles
-    expected = 0.1 * inside.flatten(1).sum(dim=1).sqrt()
+    expected = 0.1 * valid.flatten(1).sum(dim=1).sqrt()
     for change in changes[particles:]:
         norms = change.detach().flatten(1).norm(dim=1)
         torch.testing.assert_close(norms, expected, rtol=1e-3, atol=1e-4)
@@ -93,21 +93,21 @@ def test_the_mixed_answer_is_the_target_and_voxels_count_where_both_crops_do(
     monkeypatch.setattr(cross_ald, "draw_crossing", lambda *_: given)
     seen = []
 
-    def noted(moved: Tensor, target: Tensor, inside: Tensor) -> Tensor:
-        seen.append((target, inside))
-        return answer_distance(moved, target, inside)
+    def noted(moved: Tensor, target: Tensor, valid: Tensor) -> Tensor:
+        seen.append((target, valid))
+        return prediction_distance(moved, target, valid)
 
     monkeypatch.setattr(cross_ald, "answer_distance", noted)
     method = make(2)
     batch = make_batch(2, labelled=1, unlabelled=1)
-    inside = batch.first.inside.clone()
-    inside[0, :8] = False
-    answer = method.network(batch.first.values).detach().softmax(dim=1)
-    method.smoothness(batch.first.values, answer, inside)
+    valid = batch.first.valid.clone()
+    valid[0, :8] = False
+    prediction = method.network(batch.first.values).detach().softmax(dim=1)
+    method.smoothness(batch.first.values, prediction, valid)
     assert len(seen) == 4
     for target, counted in seen:
-        torch.testing.assert_close(target[0], 0.75 * answer[0] + 0.25 * answer[1])
-        assert torch.equal(counted, inside[:1].expand(2, -1, -1))
+        torch.testing.assert_close(target[0], 0.75 * prediction[0] + 0.25 * prediction[1])
+        assert torch.equal(counted, valid[:1].expand(2, -1, -1))
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -52,7 +52,8 @@ def built(crop: Plan, *settings: str) -> CrossTeaching:
 def test_the_peers_dice_by_hand_and_its_ramp(dimensions: int) -> None:
     # Labels 0 and 1. Of the label's class 2 * p / (p^2 + 1), of the other nothing is right.
     first, second = (
-        Answering(everywhere(*answer, dimensions=dimensions)) for answer in ((0.8, 0.2), (0.4, 0.6))
+        Answering(everywhere(*prediction, dimensions=dimensions))
+        for prediction in ((0.8, 0.2), (0.4, 0.6))
     )
     taught = sum((1 - 2 * p / (p**2 + 1) + 1) / 2 for p in (0.2, 0.4))
     method = make(first, second, dimensions)
@@ -64,8 +65,8 @@ def test_the_peers_dice_by_hand_and_its_ramp(dimensions: int) -> None:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_networks_that_are_sure_of_the_same_have_little_to_teach(classes: int) -> None:
     # Of the classes that are nowhere, the smallest probability counts; here it is none.
-    answer = everywhere(1.0, *[1e-30] * (classes - 1))
-    method = make(Answering(answer), Answering(answer), classes=classes)
+    prediction = everywhere(1.0, *[1e-30] * (classes - 1))
+    method = make(Answering(prediction), Answering(prediction), classes=classes)
     assert method(make_batch(classes=classes), STEPS)["dice"].item() == pytest.approx(0, abs=1e-5)
 
 
@@ -79,7 +80,7 @@ def test_each_learns_from_the_others_labels_on_unlabelled_crops_alone() -> None:
     assert two is not None
     assert one[0, 1].item() < 0 < one[0, 0].item()
     assert two[0, 0].item() < 0 < two[0, 1].item()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, STEPS)["dice"].item() == 0.0
 
 

@@ -117,19 +117,19 @@ def test_the_supervised_losses_of_the_decoders_are_added() -> None:
     method, batch = make(), make_batch()
     tell(method, (0.6, 0.4), (0.6, 0.4))
     logits = torch.tensor([0.6, 0.4]).log().reshape(1, 2, 1, 1, 1).expand(2, 2, 16, 16, 16)
-    alone = supervised_loss(logits, batch.labels, batch.first.inside[:2]).item()
+    alone = supervised_loss(logits, batch.labels, batch.first.valid[:2]).item()
     assert method(batch, 0)["supervised"].item() == pytest.approx(2 * alone, rel=1e-5)
 
 
 def test_padding_changes_nothing() -> None:
     def terms(value: float) -> dict[str, float]:
         method, batch = make(2, 4), make_batch(2, 4)
-        inside = batch.first.inside
-        inside[:, 8:] = False
+        valid = batch.first.valid
+        valid[:, 8:] = False
         for number, branch in enumerate(method.decoders.branches):
             other = value * (number - 0.5) * torch.arange(4.0).reshape(1, 4, 1, 1)
             branch.head.register_forward_hook(
-                lambda _, __, logits, other=other: torch.where(inside.unsqueeze(1), logits, other)
+                lambda _, __, logits, other=other: torch.where(valid.unsqueeze(1), logits, other)
             )
         found = {name: term.item() for name, term in method(batch, 20).items()}
         return found | {"threshold": method.threshold.item()}

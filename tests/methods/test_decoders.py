@@ -31,10 +31,12 @@ def crops(dimensions: int) -> torch.Tensor:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_every_decoder_answers_for_itself(dimensions: int, classes: int) -> None:
     with torch.no_grad():
-        answers = make(dimensions=dimensions, classes=classes).eval()(crops(dimensions))
-    assert [tuple(answer.shape) for answer in answers] == [(2, classes, *[16] * dimensions)] * 3
-    assert not torch.equal(answers[0], answers[1])
-    assert not torch.equal(answers[1], answers[2])
+        predictions = make(dimensions=dimensions, classes=classes).eval()(crops(dimensions))
+    assert [tuple(prediction.shape) for prediction in predictions] == [
+        (2, classes, *[16] * dimensions)
+    ] * 3
+    assert not torch.equal(predictions[0], predictions[1])
+    assert not torch.equal(predictions[1], predictions[2])
 
 
 def test_decoders_go_up_in_their_own_ways() -> None:
@@ -80,7 +82,7 @@ def test_there_is_one_encoder() -> None:
 def test_the_mean_is_that_of_the_probabilities(name: str, dimensions: int) -> None:
     decoders = make(name, dimensions).eval()
     with torch.no_grad():
-        each = [answer.softmax(dim=1) for answer in decoders(crops(dimensions))]
+        each = [prediction.softmax(dim=1) for prediction in decoders(crops(dimensions))]
         mean = MeanOfDecoders(decoders)
         found = mean(crops(dimensions)).softmax(dim=1)
         fast = fast_network(mean)(crops(dimensions)).softmax(dim=1)

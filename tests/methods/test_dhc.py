@@ -39,7 +39,7 @@ def test_all_crops_are_taught_by_peers() -> None:
     method = answering(Answering(everywhere(0.9, 0.1)), Answering(everywhere(0.2, 0.8)))
     batch = make_batch()
     batch.labels[:] = 0
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, STEPS)["ce"].item() > 1
 
 
@@ -74,9 +74,12 @@ def test_the_second_network_weighs_rare_classes_the_first_hard_ones() -> None:
 
 def test_classes_are_counted_among_the_unlabelled_crops_alone() -> None:
     # The labelled crops are answered with class 2, the others with class 0.
-    answer = torch.cat([everywhere(0.1, 0.1, 0.8)] * 2 + [everywhere(0.8, 0.1, 0.1)] * 2)
+    prediction = torch.cat([everywhere(0.1, 0.1, 0.8)] * 2 + [everywhere(0.8, 0.1, 0.1)] * 2)
     method = answering(
-        Answering(everywhere(0.8, 0.1, 0.1)), Answering(answer), classes=3, distribution_decay=0.0
+        Answering(everywhere(0.8, 0.1, 0.1)),
+        Answering(prediction),
+        classes=3,
+        distribution_decay=0.0,
     )
     method(make_batch(classes=3), 0)
     assert method.distribution.weights.tolist() == pytest.approx([0.0, 3.0, 3.0], abs=1e-5)
@@ -86,8 +89,8 @@ def test_the_supervised_loss_is_weighted() -> None:
     # Three quarters are background. The second network gives background no weight: its
     # cross-entropy is that of the foreground, -log .4; the first has equal weights but for 1e-8.
     def supervised(foreground: float) -> float:
-        answer = Answering(everywhere(1 - foreground, foreground))
-        method = answering(Answering(everywhere(0.5, 0.5)), answer, distribution_decay=0.999999)
+        prediction = Answering(everywhere(1 - foreground, foreground))
+        method = answering(Answering(everywhere(0.5, 0.5)), prediction, distribution_decay=0.999999)
         batch = make_batch()
         batch.labels[:] = 0
         batch.labels[..., :4] = 1
@@ -109,7 +112,7 @@ def test_padding_does_not_count(dimensions: int, classes: int) -> None:
     for other in (False, True):
         method = make(dimensions, classes).eval()
         batch = make_batch(dimensions, classes)
-        batch.first.inside[:, :4] = False
+        batch.first.valid[:, :4] = False
         if other:
             batch.labels[:, :4] = 0
         torch.manual_seed(0)
@@ -124,7 +127,7 @@ def test_peers_teach_nothing_in_padding() -> None:
     method = answering(Answering(first), Answering(everywhere(0.2, 0.8)))
     batch = make_batch()
     batch.labels[:] = 0
-    batch.first.inside[..., 8:] = False
+    batch.first.valid[..., 8:] = False
     found = method(batch, STEPS)["ce"].item()
     assert found == pytest.approx(-math.log(0.1) - math.log(0.2), rel=1e-4)
 

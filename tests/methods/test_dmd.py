@@ -54,7 +54,7 @@ def test_equal_networks_are_not_apart(classes: int) -> None:
 def test_unlabelled_crops_pull_each_network_to_the_other() -> None:
     first, second = Answering(everywhere(0.8, 0.2)), Answering(everywhere(0.3, 0.7))
     batch = make_batch()
-    batch.first.inside[:2] = False
+    batch.first.valid[:2] = False
     make(first, second)(batch, 0)["distillation"].backward()
     one, two = first.logits[0].grad, second.logits[0].grad
     assert one is not None
@@ -65,7 +65,7 @@ def test_unlabelled_crops_pull_each_network_to_the_other() -> None:
 def test_labelled_crops_count_too_and_padding_does_not() -> None:
     method = make(Answering(everywhere(0.8, 0.2)), Answering(everywhere(0.3, 0.7)))
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, 0)["distillation"].item() > 0.1
-    batch.first.inside[:] = False
+    batch.first.valid[:] = False
     assert method(batch, 0)["distillation"].item() == 0.0

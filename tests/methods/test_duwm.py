@@ -20,9 +20,9 @@ UNSURE = math.exp(-1)
 class Featured(Network):
     """Gives the features and the answers it is told, both as probabilities."""
 
-    def __init__(self, features: Tensor, *answers: Tensor) -> None:
+    def __init__(self, features: Tensor, *predictions: Tensor) -> None:
         decoder = Decoder([], [], merge=torch.add)
-        super().__init__(Encoder([]), decoder, Answering(*answers), (features.shape[1],))
+        super().__init__(Encoder([]), decoder, Answering(*predictions), (features.shape[1],))
         self.features = nn.Parameter(features.log())
 
     def encode(self, crops: Tensor) -> list[Tensor]:
@@ -55,12 +55,12 @@ def test_a_teacher_that_knows_nothing_counts_by_one_over_e_and_a_sure_one_in_ful
     alike = everywhere(*[0.25] * 4, dimensions=dimensions)
     certain = everywhere(1.0, 1e-30, 1e-30, 1e-30, dimensions=dimensions)
     crops = torch.rand(2, 1, *[16] * dimensions)
-    for answer, features, expected in [
+    for prediction, features, expected in [
         (alike, certain, (UNSURE, 1)),
         (certain, alike, (1, UNSURE)),
     ]:
-        teacher = Featured(features, answer)
-        found = told(dimensions, Featured(features, answer), teacher).trusts(crops)
+        teacher = Featured(features, prediction)
+        found = told(dimensions, Featured(features, prediction), teacher).trusts(crops)
         for trust, wanted in zip(found, expected, strict=True):
             torch.testing.assert_close(trust, torch.full_like(trust, wanted))
 
@@ -110,18 +110,18 @@ def test_sure_of_something_else_at_each_pass_is_unsure() -> None:
 
 def test_all_crops_count_and_padding_does_not() -> None:
     features = by_halves(everywhere(0.9, 0.1), everywhere(0.1, 0.9))
-    answer = by_halves(everywhere(1.0, 1e-30), everywhere(0.5, 0.5))
+    prediction = by_halves(everywhere(1.0, 1e-30), everywhere(0.5, 0.5))
     teacher = Featured(everywhere(0.9, 0.1), everywhere(1.0, 1e-30))
-    method = told(3, Featured(features, answer), teacher)
+    method = told(3, Featured(features, prediction), teacher)
     batch = make_batch()
-    batch.first.inside[..., 8:] = False
-    batch.first.inside[1, ..., 8:] = True  # a labelled crop, whose second half is wrong
+    batch.first.valid[..., 8:] = False
+    batch.first.valid[1, ..., 8:] = True  # a labelled crop, whose second half is wrong
     found = method(batch, STEPS)
     # A fifth of the voxels inside: answers differ by 1/2, features by .8.
     assert found["consistency"].item() == pytest.approx(0.2 * 0.25 / 5, rel=1e-4)
     assert found["features"].item() == pytest.approx(0.2 * math.exp(-0.4690) * 0.64 / 5, rel=1e-4)
     assert found["entropy"].item() == pytest.approx(0.02 / 5, rel=1e-4)
-    batch.first.inside[1, ..., 8:] = False
+    batch.first.valid[1, ..., 8:] = False
     for name in ("consistency", "features", "entropy"):
         assert method(batch, STEPS)[name].item() == pytest.approx(0, abs=1e-9)
 

@@ -63,11 +63,11 @@ def test_only_unlabelled_voxels_inside_count() -> None:
     unsure, sure = everywhere(0.5, 0.5), everywhere(1.0, 1e-30)
     method = make(Answering(by_halves(unsure, sure)))
     batch = make_batch()
-    batch.first.inside[2:, :, :, 12:] = False
+    batch.first.valid[2:, :, :, 12:] = False
     assert method(batch, STEPS)["entropy"].item() == pytest.approx(0.2 * 2 / 3, rel=1e-5)
     health = {"share/0": 1.0, "share/1": 0.0, "entropy": 2 / 3}
     assert method.health(batch) == pytest.approx(health, rel=1e-5)
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, STEPS)["entropy"].item() == 0.0
 
 

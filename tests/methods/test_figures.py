@@ -2,19 +2,19 @@ import pytest
 import torch
 
 from tracoco.methods.parts.pseudo_label_statistics import (
-    class_shares,
+    class_fractions,
     divergence_figures,
     structure_figures,
 )
 
 
 def test_every_class_has_a_share_also_an_absent_one() -> None:
-    shares = class_shares(torch.tensor([[0, 0], [2, 0]]), classes=4)
-    assert shares == {"share/0": 0.75, "share/1": 0.0, "share/2": 0.25, "share/3": 0.0}
+    fractions = class_fractions(torch.tensor([[0, 0], [2, 0]]), classes=4)
+    assert fractions == {"share/0": 0.75, "share/1": 0.0, "share/2": 0.25, "share/3": 0.0}
 
 
 def test_no_labels_have_no_shares() -> None:
-    assert class_shares(torch.zeros(0, dtype=torch.long), classes=2) == {
+    assert class_fractions(torch.zeros(0, dtype=torch.long), classes=2) == {
         "share/0": 0.0,
         "share/1": 0.0,
     }
@@ -24,12 +24,12 @@ def test_agreement_is_a_share_of_voxels_and_distance_a_sum_over_a_crop() -> None
     # Foreground .2 and .2 against .6 and .3 in the first crop, alike in the second.
     foreground = torch.tensor([[0.2, 0.2, 0.9], [0.2, 0.7, 0.9]])
     other = torch.tensor([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
-    inside = torch.tensor([[True, True, False], [True, True, False]])
+    valid = torch.tensor([[True, True, False], [True, True, False]])
     pair = [torch.stack([1 - values, values], dim=1) for values in (foreground, other)]
-    figures = divergence_figures(pair[0], pair[1], inside)
+    figures = divergence_figures(pair[0], pair[1], valid)
     assert figures == pytest.approx({"agreement": 0.75, "distance": 0.25})
     # Of the four voxels inside, the first marks one and the second two, with one in common.
-    assert structure_figures(pair[0], pair[1], inside) == pytest.approx(
+    assert structure_figures(pair[0], pair[1], valid) == pytest.approx(
         {"common/1": 0.25, "marked/1": 0.375}
     )
 
@@ -37,8 +37,8 @@ def test_agreement_is_a_share_of_voxels_and_distance_a_sum_over_a_crop() -> None
 def test_distance_is_of_the_whole_foreground_and_not_of_its_classes() -> None:
     # Both give the foreground .6, as class 1 or as class 2.
     first, second = torch.tensor([0.4, 0.6, 0.0]), torch.tensor([0.4, 0.0, 0.6])
-    inside = torch.ones(1, 1, dtype=torch.bool)
-    figures = divergence_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), inside)
+    valid = torch.ones(1, 1, dtype=torch.bool)
+    figures = divergence_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), valid)
     assert figures == {"agreement": 0.0, "distance": 0.0}
-    figures = structure_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), inside)
+    figures = structure_figures(first.reshape(1, 3, 1), second.reshape(1, 3, 1), valid)
     assert figures == {"common/1": 0.0, "marked/1": 0.5, "common/2": 0.0, "marked/2": 0.5}

@@ -19,13 +19,13 @@ def make(dimensions: int = 3, classes: int = 2, **settings: Any) -> FixMatch:
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_half_of_the_voxels_with_a_loss_of_one_make_a_half(dimensions: int) -> None:
-    def answer(first: float, second: float) -> torch.Tensor:
+    def prediction(first: float, second: float) -> torch.Tensor:
         one, other = (everywhere(p, 1 - p, dimensions=dimensions) for p in (first, second))
         return by_halves(one, other)
 
     method = make(dimensions)
     # The training pass is sure of half the voxels; the strong view has -log(1/e) everywhere.
-    method.network = Answering(answer(SURE, UNSURE), answer(1 / math.e, 1 / math.e))
+    method.network = Answering(prediction(SURE, UNSURE), prediction(1 / math.e, 1 / math.e))
     assert method(make_batch(dimensions), 0)["strong"].item() == pytest.approx(0.5, rel=1e-5)
 
 
@@ -72,7 +72,7 @@ def test_the_strong_view_learns_and_the_label_does_not() -> None:
 
 def test_the_mean_is_over_voxels_inside() -> None:
     batch = make_batch()
-    batch.first.inside[:, :, :, :4] = False
+    batch.first.valid[:, :, :, :4] = False
     method = make()
     sure = by_halves(everywhere(SURE, 1 - SURE), everywhere(UNSURE, 1 - UNSURE))
     method.network = Answering(sure, everywhere(1 / math.e, 1 - 1 / math.e))

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tracoco.errors import UserError
 from tracoco.methods import ict
-from tracoco.methods.ict import ICT, blend, draw_shares, halves
+from tracoco.methods.ict import ICT, blend, draw_fractions, halves
 
 STEPS = 30
 
@@ -17,9 +17,9 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> ICT:
     return method
 
 
-def fix_share(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+def fix_share(monkeypatch: pytest.MonkeyPatch, fraction: float) -> None:
     monkeypatch.setattr(
-        ict, "draw_shares", lambda count, _: torch.full((count - count // 2,), share)
+        ict, "draw_shares", lambda count, _: torch.full((count - count // 2,), fraction)
     )
 
 
@@ -42,28 +42,28 @@ def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: in
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.0, 2), (1.0, 3)])
 def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
-    monkeypatch: pytest.MonkeyPatch, share: float, chosen: int
+    monkeypatch: pytest.MonkeyPatch, fraction: float, chosen: int
 ) -> None:
-    fix_share(monkeypatch, share)
+    fix_share(monkeypatch, fraction)
     method = make()
     student = Answering(everywhere(0.5, 0.5))
     answer_with(method, student, Answering(unlike()))
     batch = make_batch()
     method(batch, 0)
     assert torch.equal(student.calls[0], batch.first.values[[0, 1, chosen]])
-    assert method._answers is not None
+    assert method._predictions is not None
     expected = everywhere(*{2: (1.0, 0.0), 3: (0.0, 1.0)}[chosen]).expand(1, 2, 16, 16, 16)
-    torch.testing.assert_close(method._answers[1], expected)
+    torch.testing.assert_close(method._predictions[1], expected)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_who_answers_all_alike_agrees_with_the_teacher(
-    monkeypatch: pytest.MonkeyPatch, share: float
+    monkeypatch: pytest.MonkeyPatch, fraction: float
 ) -> None:
-    fix_share(monkeypatch, share)
+    fix_share(monkeypatch, fraction)
     method = make(classes=4)
-    answer = everywhere(0.4, 0.3, 0.2, 0.1)
-    answer_with(method, Answering(answer), Answering(answer))
+    prediction = everywhere(0.4, 0.3, 0.2, 0.1)
+    answer_with(method, Answering(prediction), Answering(prediction))
     assert method(make_batch(classes=4), STEPS)["consistency"].item() == pytest.approx(0, abs=1e-9)
 
 
@@ -84,22 +84,22 @@ def test_half_and_half_does_not_ask_which_crop_came_first(monkeypatch: pytest.Mo
 def test_a_voxel_counts_where_both_crops_are_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     fix_share(monkeypatch, 0.25)
     batch = make_batch()
-    batch.first.inside[2, :8] = False
-    batch.first.inside[3, :, 8:] = False
+    batch.first.valid[2, :8] = False
+    batch.first.valid[3, :, 8:] = False
     wrong = torch.full((1, 2, 16, 16, 16), 0.5)
     wrong[:, 0, 8:, :8], wrong[:, 1, 8:, :8] = 0.75, 0.25  # right wherever it counts
     method = make()
     answer_with(method, Answering(wrong), Answering(unlike()))
     assert method(batch, STEPS)["consistency"].item() == pytest.approx(0, abs=1e-9)
     assert method.health(batch)["distance"] == pytest.approx(0, abs=1e-3)
-    batch.first.inside[2, 0] = True
+    batch.first.valid[2, 0] = True
     assert method(batch, STEPS)["consistency"].item() > 1e-4
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_every_crop_has_a_partner_and_none_is_its_own(count: int) -> None:
     first, second = halves(torch.arange(count))
-    assert len(first) == len(second) == len(draw_shares(count, 0.2)) == (count + 1) // 2
+    assert len(first) == len(second) == len(draw_fractions(count, 0.2)) == (count + 1) // 2
     assert not (first == second).any()
     assert set(torch.cat([first, second]).tolist()) == set(range(count))
 
@@ -112,12 +112,12 @@ def test_blends_go_by_pair() -> None:
 
 def test_shares_are_mostly_near_the_ends_and_come_from_torchs_generator() -> None:
     torch.manual_seed(3)
-    shares = draw_shares(20_000, 0.2)
-    assert shares.mean().item() == pytest.approx(0.5, abs=0.01)
+    fractions = draw_fractions(20_000, 0.2)
+    assert fractions.mean().item() == pytest.approx(0.5, abs=0.01)
     # The variance of Beta(a, a) is 1 / (4 (2a + 1)).
-    assert shares.var().item() == pytest.approx(1 / (4 * 1.4), abs=0.005)
+    assert fractions.var().item() == pytest.approx(1 / (4 * 1.4), abs=0.005)
     torch.manual_seed(3)
-    assert torch.equal(draw_shares(20_000, 0.2), shares)
+    assert torch.equal(draw_fractions(20_000, 0.2), fractions)
 
 
 def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient(

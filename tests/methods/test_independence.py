@@ -43,8 +43,8 @@ def test_the_search_comes_near_the_best_that_there_is() -> None:
     best = []
     for own, others in pairs:  # the share of each filter that lies in the span of the others
         basis = torch.linalg.qr(others.detach().T).Q
-        shares = (own.detach() @ basis).square().sum(dim=1) / own.detach().square().sum(dim=1)
-        best.append(shares.mean())
+        fractions = (own.detach() @ basis).square().sum(dim=1) / own.detach().square().sum(dim=1)
+        best.append(fractions.mean())
     assert independence(pairs, 4).item() == pytest.approx(torch.stack(best).mean().item(), rel=0.02)
 
 

@@ -16,8 +16,8 @@ def make() -> InnerOptimizer[nn.Linear]:
 
 
 def loss(part: nn.Linear) -> Tensor:
-    answer: Tensor = part(GIVEN)
-    return answer.square().sum()
+    prediction: Tensor = part(GIVEN)
+    return prediction.square().sum()
 
 
 def test_a_step_goes_down_and_leaves_no_gradient_behind() -> None:

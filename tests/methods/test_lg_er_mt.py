@@ -82,7 +82,7 @@ def test_all_crops_are_compared_but_only_unlabelled_ones_make_up_their_mind() ->
     answer_with(method, Answering(student), Answering(everywhere(0.5, 0.5)))
     batch = make_batch()
     full = {name: term.item() for name, term in method(batch, STEPS).items()}
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     terms = method(batch, STEPS)
     for name in COMPARED:
         assert terms[name].item() == pytest.approx(full[name], rel=1e-4)
@@ -94,7 +94,7 @@ def test_padding_does_not_count() -> None:
     wrong = by_halves(everywhere(0.5, 0.5), everywhere(1.0, 1e-30))
     answer_with(method, Answering(wrong), Answering(everywhere(1.0, 1e-30)))
     batch = make_batch()
-    batch.first.inside[..., :8] = False
+    batch.first.valid[..., :8] = False
     terms = method(batch, STEPS)
     for name in (*COMPARED, "entropy"):
         assert terms[name].item() == pytest.approx(0.0, abs=1e-9)

@@ -73,7 +73,7 @@ def test_a_target_teaches_only_the_other_decoders() -> None:
 def test_labelled_crops_and_padding_are_not_compared() -> None:
     method = make()
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     terms = method(batch, 36)
     assert terms["consistency"].item() == 0.0
     assert terms["supervised"].item() > 0.0

@@ -65,9 +65,9 @@ def test_the_supervised_losses_of_the_decoders_are_added() -> None:
 def test_labelled_crops_must_agree_too_but_padding_need_not() -> None:
     method = told((0.6, 0.4), (0.6, 0.4))
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, 12)["consistency"].item() == pytest.approx(2 * 2 * UNSURE, rel=1e-4)
-    batch.first.inside[:] = False
+    batch.first.valid[:] = False
     assert method(batch, 12)["consistency"].item() == 0.0
 
 
@@ -118,7 +118,7 @@ def test_health_compares_the_first_two_decoders_on_unlabelled_crops() -> None:
     method = told((0.25, 0.75), (0.75, 0.25), (0.5, 0.5))
     batch = make_batch()
     assert method.health(batch) == {}
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     method(batch, 0)
     assert method.health(batch) == pytest.approx(
         {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}
@@ -133,8 +133,8 @@ class ToldAtScales(Told):
         self.count = len(fine)
 
     def at_scales(self, crops: Tensor) -> list[list[Tensor]]:
-        answers = self(crops)
-        return [answers[: self.count], answers[self.count :]]
+        predictions = self(crops)
+        return [predictions[: self.count], predictions[self.count :]]
 
 
 def told_at_scales(coarse: list[tuple[float, ...]], fine: list[tuple[float, ...]]) -> MCNet:
@@ -210,7 +210,7 @@ def coarse_heads(method: MCNet) -> list[nn.Conv2d | nn.Conv3d]:
 
 def test_unlabelled_crops_teach_the_heads_of_all_scales() -> None:
     method, batch = make("mc-net-plus", 2, scales="all"), make_batch(2)
-    batch.first.inside[: batch.labelled_count] = False
+    batch.first.valid[: batch.labelled_count] = False
     torch.stack(list(method(batch, PAST_THE_RAMP).values())).sum().backward()
     for head in coarse_heads(method):
         assert head.weight.grad is not None

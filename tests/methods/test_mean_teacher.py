@@ -65,7 +65,7 @@ def test_the_teacher_sees_noisy_crops_and_the_student_clean_ones(on: str, count:
 
 def test_labelled_crops_are_compared_only_if_asked() -> None:
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert constant(on="unlabelled")[0](batch, 30)["consistency"].item() == 0.0
     assert constant(on="all")[0](batch, 30)["consistency"].item() > 0.0
 
@@ -96,12 +96,12 @@ def test_the_settings_say_who_predicts(predict_with: str) -> None:
 def test_health_compares_the_unlabelled_crops(on: str) -> None:
     method, _, _ = constant(on=on)
     batch = make_batch()
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     method.teacher.network = Constant(0.0, math.log(3)).requires_grad_(requires_grad=False)
     method(batch, 0)
-    assert method._answers is not None
-    for answer in method._answers:
-        answer[:-2] = 0.5  # of the labelled crops, which must not count
+    assert method._predictions is not None
+    for prediction in method._predictions:
+        prediction[:-2] = 0.5  # of the labelled crops, which must not count
     # Foreground 1/4 against 3/4 in 4096 voxels of one crop and in 2048 of the other.
     assert method.health(batch) == pytest.approx(
         {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}

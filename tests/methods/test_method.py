@@ -21,7 +21,7 @@ def test_noise_is_uniform_within_its_amount() -> None:
 
 def test_labels_teach_the_labelled_crops_and_no_padding() -> None:
     batch = make_batch(2)
-    batch.first.inside[:, 8:] = False
+    batch.first.valid[:, 8:] = False
     logits = torch.randn(4, 2, 16, 16)
     expected = supervised_loss(
         logits[:2, :, :8], batch.labels[:, :8], torch.ones(2, 8, 16, dtype=torch.bool)

@@ -42,8 +42,8 @@ def test_no_crop_is_its_own_partner_and_every_box_is_a_true_box(
 def test_boxes_hold_about_half_of_a_crop_and_differ_within_a_batch() -> None:
     torch.manual_seed(0)
     mixes = [draw_mix(2, (16, 16, 16)) for _ in range(200)]
-    shares = torch.stack([mix.mask.float().mean() for mix in mixes])
-    assert shares.mean().item() == pytest.approx(0.5, abs=0.05)
+    fractions = torch.stack([mix.mask.float().mean() for mix in mixes])
+    assert fractions.mean().item() == pytest.approx(0.5, abs=0.05)
     assert any(not torch.equal(mix.mask[0], mix.mask[1]) for mix in mixes)
 
 
@@ -61,7 +61,7 @@ def test_axes_that_crops_do_not_have_cannot_be_mixed(axes: tuple[int, ...]) -> N
 
 def test_a_box_goes_through_the_axes_that_are_not_cut() -> None:
     torch.manual_seed(0)
-    shares = []
+    fractions = []
     for _ in range(100):
         for mask in draw_mix(2, (16, 12, 8), axes=(0, 1)).mask:
             places = mask.nonzero()
@@ -69,9 +69,9 @@ def test_a_box_goes_through_the_axes_that_are_not_cut() -> None:
             assert sides[2] == 8
             assert sides[0] < 16
             assert sides[1] < 12
-            shares.append(mask.float().mean())
+            fractions.append(mask.float().mean())
     # Half of the crop on average, whatever the number of axes.
-    assert torch.stack(shares).mean().item() == pytest.approx(0.5, abs=0.05)
+    assert torch.stack(fractions).mean().item() == pytest.approx(0.5, abs=0.05)
 
 
 def test_what_is_given_away_may_differ_from_what_is_kept() -> None:
@@ -86,13 +86,13 @@ def test_small_boxes_are_boxes_of_a_fiftieth_to_two_fifths_in_every_other_crop(
 ) -> None:
     torch.manual_seed(0)
     masks = torch.cat([draw_small_mix(2, size).mask for _ in range(200)])
-    shares = masks.flatten(1).float().mean(dim=1)
-    whole = shares == 0
+    fractions = masks.flatten(1).float().mean(dim=1)
+    whole = fractions == 0
     assert whole.float().mean().item() == pytest.approx(0.5, abs=0.08)
     # Sides are rounded down to whole voxels.
-    assert 0.01 < shares[~whole].min() < 0.05
-    assert 0.3 < shares[~whole].max() <= 0.4
-    assert shares[~whole].mean().item() == pytest.approx(0.2, abs=0.03)
+    assert 0.01 < fractions[~whole].min() < 0.05
+    assert 0.3 < fractions[~whole].max() <= 0.4
+    assert fractions[~whole].mean().item() == pytest.approx(0.2, abs=0.03)
     stretches = []
     for mask in masks[~whole]:
         places = mask.nonzero()

@@ -44,7 +44,7 @@ def test_the_agreement_by_hand_and_its_ramp(dimensions: int) -> None:
 def test_padding_has_no_say() -> None:
     method = make()
     batch = make_batch(2)
-    batch.first.inside[:] = False
+    batch.first.valid[:] = False
     terms = method(batch, PAST_THE_RAMP)
     assert {name: term.item() for name, term in terms.items()} == dict.fromkeys(terms, 0.0)
     assert all(term.requires_grad for term in terms.values())

@@ -26,14 +26,14 @@ def make(first: float, second: float) -> Silent:
 
 def test_both_learn_from_labels() -> None:
     method, batch = make(0.75, 0.5), make_batch()
-    answers = method.training_pass(batch)
-    inside = batch.first.inside[:2]
-    losses = [supervised_loss(logits[:2], batch.labels, inside) for logits in answers]
-    torch.testing.assert_close(labelled_losses(answers, batch), losses[0] + losses[1])
+    predictions = method.training_pass(batch)
+    valid = batch.first.valid[:2]
+    losses = [supervised_loss(logits[:2], batch.labels, valid) for logits in predictions]
+    torch.testing.assert_close(labelled_losses(predictions, batch), losses[0] + losses[1])
     batch.labels[:] = 0
-    batch.first.inside[:2] = False
-    batch.first.inside[0, 0, 0, 0] = True  # one voxel: -log 1/4 - log 1/2, and two Dice of 1
-    loss = labelled_losses(answers, batch).item()
+    batch.first.valid[:2] = False
+    batch.first.valid[0, 0, 0, 0] = True  # one voxel: -log 1/4 - log 1/2, and two Dice of 1
+    loss = labelled_losses(predictions, batch).item()
     assert loss == pytest.approx(math.log(4) + math.log(2) + 2, rel=1e-4)
 
 
@@ -48,7 +48,7 @@ def test_the_first_is_the_one_that_is_used_and_both_are_trained() -> None:
 def test_health_is_that_of_the_unlabelled_voxels_inside() -> None:
     method, batch = make(0.75, 0.25), make_batch()
     assert method.health(batch) == {}
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     method.training_pass(batch)
     assert method.health(batch) == pytest.approx(
         {

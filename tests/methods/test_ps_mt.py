@@ -71,7 +71,7 @@ def test_voxels_below_the_threshold_do_not_teach() -> None:
 
 def test_padding_does_not_teach() -> None:
     batch = make_batch(2)
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert constant()(batch, PAST_THE_RAMP)["confident_ce"].item() == 0.0
 
 
@@ -111,7 +111,7 @@ def test_labels_and_padding_are_mixed_as_crops_are(
     """A student agrees with labels that are mixed as its crops are; wrong ones are in padding."""
     method = make()
     batch = make_batch(2)
-    batch.first.inside[3] = not padded
+    batch.first.valid[3] = not padded
 
     def label(crops: Tensor) -> Tensor:
         sign = torch.tensor([1.0, -1.0 if padded else 1.0]).reshape(2, 1, 1, 1)
@@ -137,7 +137,7 @@ def test_the_noise_reaches_the_student_and_is_as_long_as_the_setting_says(
         return original(features)
 
     monkeypatch.setattr(method.student, "decode", decode)
-    method._perturbed(make_batch(2).first.values, make_batch(2).first.inside)
+    method._perturbed(make_batch(2).first.values, make_batch(2).first.valid)
     torch.testing.assert_close((decoded[0] - clean).flatten(1).norm(dim=1), torch.full((4,), 3.0))
     assert decoded[0].requires_grad
 
@@ -157,7 +157,7 @@ def test_at_first_all_three_learn_from_labels_alone(monkeypatch: pytest.MonkeyPa
     expected = torch.zeros(())
     for logits in [(2.0, 0.0), (0.0, 0.0), (0.0, 0.0)]:
         voxels = torch.tensor(logits).reshape(1, 2, 1, 1).expand(2, 2, 16, 16)
-        expected = expected + supervised_loss(voxels, batch.labels, batch.first.inside[:2])
+        expected = expected + supervised_loss(voxels, batch.labels, batch.first.valid[:2])
     torch.testing.assert_close(terms["supervised"], expected)
     terms["supervised"].backward()
     for network in (method.student, *method.teachers.networks):
@@ -264,7 +264,7 @@ def test_teachers_label_by_the_statistics_that_are_asked_for(form: CleanPass) ->
 def test_health_by_hand() -> None:
     method = constant()
     batch = make_batch(2)
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     method(batch, PAST_THE_RAMP)
     apart = (0.8808 - 0.5) * (256 + 128) / 2
     assert method.health(batch) == pytest.approx(

@@ -30,17 +30,17 @@ def plain(classes: int = 2, **settings: object) -> Relations:
 
 def maps_of(batch: Batch) -> list[Tensor]:
     torch.manual_seed(1)
-    return [torch.randn(len(batch.cases), 4, *batch.first.inside.shape[1:]) for _ in range(2)]
+    return [torch.randn(len(batch.cases), 4, *batch.first.valid.shape[1:]) for _ in range(2)]
 
 
-def answers(label: Tensor, classes: int) -> Tensor:
+def predictions(label: Tensor, classes: int) -> Tensor:
     return nn.functional.one_hot(label, classes).movedim(-1, 1).float()
 
 
 def right_answers(batch: Batch, classes: int) -> Tensor:
-    label = torch.ones_like(batch.first.inside, dtype=torch.long)
+    label = torch.ones_like(batch.first.valid, dtype=torch.long)
     label[: batch.labelled_count] = batch.labels
-    return answers(label, classes)
+    return predictions(label, classes)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -50,7 +50,7 @@ def test_the_bank_holds_the_mean_of_both_where_both_are_right(
 ) -> None:
     relations = plain(classes)
     batch = make_batch(dimensions, classes)
-    batch.first.inside[1, :8] = False
+    batch.first.valid[1, :8] = False
     maps, logits = maps_of(batch), [right_answers(batch, classes) for _ in range(2)]
     logits[0][0, :, :4] = logits[0][0, :, :4].roll(1, 0)  # one is wrong here,
     logits[1][0, :, 4:8] = logits[1][0, :, 4:8].roll(1, 0)  # the other there
@@ -89,7 +89,7 @@ def test_only_agreed_voxels_inside_are_compared_and_the_surest_first() -> None:
     first[2, :, 0, :5] *= 2  # surer
     second = right_answers(batch, 2)
     second[2, :, 0, 0] = second[2, :, 0, 0].roll(1, 0)  # not agreed
-    batch.first.inside[2, 0, 1] = False
+    batch.first.valid[2, 0, 1] = False
     maps = [each.requires_grad_() for each in maps_of(batch)]
     relations(maps, [first, second], batch).backward()
     for each in maps:
@@ -142,5 +142,5 @@ def test_filling_the_bank_moves_no_running_statistics() -> None:
     relations = make()
     batch = make_batch(2)
     before = [each.clone() for each in relations.buffers()]
-    relations._remember([each[:2] for each in maps_of(batch)], batch, batch.first.inside[:2])
+    relations._remember([each[:2] for each in maps_of(batch)], batch, batch.first.valid[:2])
     assert all(torch.equal(old, new) for old, new in zip(before, relations.buffers(), strict=True))

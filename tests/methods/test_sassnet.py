@@ -161,7 +161,7 @@ def test_what_is_padding_is_not_shown_to_the_discriminator(
     behind: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, batch = make(), make_batch(2)
-    batch.first.inside[:, :4] = False
+    batch.first.valid[:, :4] = False
     batch.first.values[:, :, :4] = behind
     maps = torch.full((4, 1, 16, 16), 0.5)
     maps[:, :, :4] = behind

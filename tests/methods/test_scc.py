@@ -47,7 +47,7 @@ def test_weight_ramp_and_temperature_are_settings() -> None:
 def test_the_supervised_loss_is_the_mean_of_the_decoders() -> None:
     method, batch = told(), make_batch()
     alone = [
-        supervised_loss(logits[:2], batch.labels, batch.first.inside[:2]).item()
+        supervised_loss(logits[:2], batch.labels, batch.first.valid[:2]).item()
         for logits in method.decoders(batch.first.values)
     ]
     assert method(batch, 0)["supervised"].item() == pytest.approx(sum(alone) / 2)

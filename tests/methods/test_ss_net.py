@@ -7,7 +7,7 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
-from tracoco.losses.consistency import answer_distance
+from tracoco.losses.consistency import prediction_distance
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.ss_net import SSNet
 from tracoco.settings import MethodChoice
@@ -35,13 +35,13 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> SSNet:
     return method
 
 
-def moved_crops(method: SSNet, crops: Tensor, inside: Tensor) -> tuple[Tensor, Contrast]:
+def moved_crops(method: SSNet, crops: Tensor, valid: Tensor) -> tuple[Tensor, Contrast]:
     """What the network is shown at last, beside the probe before it."""
     network = method.network
     assert isinstance(network, Contrast)
-    answer = torch.full((len(crops), 2, *crops.shape[2:]), 0.5)
-    answer[:, 0], answer[:, 1] = 0.9, 0.1
-    method.smoothness(crops, answer, inside)
+    prediction = torch.full((len(crops), 2, *crops.shape[2:]), 0.5)
+    prediction[:, 0], prediction[:, 1] = 0.9, 0.1
+    method.smoothness(crops, prediction, valid)
     return network.calls[-1], network
 
 
@@ -50,8 +50,8 @@ def test_the_change_goes_along_the_gradient_and_is_as_long_as_the_radius() -> No
     torch.manual_seed(0)
     weight = torch.randn(4, 4, 4)
     method.network = Contrast(weight)  # type: ignore[assignment]  # a stand-in
-    crops, inside = torch.zeros(1, 1, 4, 4, 4), torch.ones(1, 4, 4, 4, dtype=torch.bool)
-    moved, network = moved_crops(method, crops, inside)
+    crops, valid = torch.zeros(1, 1, 4, 4, 4), torch.ones(1, 4, 4, 4, dtype=torch.bool)
+    moved, network = moved_crops(method, crops, valid)
     # At 0 the distance from (0.9, 0.1) grows with the second logit, in each voxel by its weight.
     expected = 0.05 * 8 * weight / weight.norm()
     torch.testing.assert_close(moved[0, 0], expected, rtol=1e-2, atol=1e-4)
@@ -65,9 +65,9 @@ def test_each_crop_has_the_radius_and_padding_stays_as_it_is() -> None:
     method = make(radius=0.1)
     torch.manual_seed(0)
     method.network = Contrast(torch.randn(4, 4, 4))  # type: ignore[assignment]  # a stand-in
-    crops, inside = torch.rand(2, 1, 4, 4, 4), torch.ones(2, 4, 4, 4, dtype=torch.bool)
-    inside[1, :2] = False
-    change = moved_crops(method, crops, inside)[0] - crops
+    crops, valid = torch.rand(2, 1, 4, 4, 4), torch.ones(2, 4, 4, 4, dtype=torch.bool)
+    valid[1, :2] = False
+    change = moved_crops(method, crops, valid)[0] - crops
     assert change[0].norm().item() == pytest.approx(0.1 * 64**0.5, rel=1e-4)
     assert change[1].norm().item() == pytest.approx(0.1 * 32**0.5, rel=1e-4)
     assert not change[1, :, :2].any()
@@ -121,16 +121,16 @@ def test_the_change_raises_the_distance_and_no_gradient_reaches_the_answer(
 ) -> None:
     method = make(dimensions, classes, radius=0.05).eval()
     batch = make_batch(dimensions, classes)
-    crops, inside = batch.first.values, batch.first.inside
-    answer = method.network(crops).softmax(dim=1)
-    distance = method.smoothness(crops, answer, inside)
-    assert method._answers is not None
-    moved = method._answers[1]
+    crops, valid = batch.first.values, batch.first.valid
+    prediction = method.network(crops).softmax(dim=1)
+    distance = method.smoothness(crops, prediction, valid)
+    assert method._predictions is not None
+    moved = method._predictions[1]
     random = method.network(crops + 0.05 * torch.randn_like(crops)).softmax(dim=1)
-    assert distance > answer_distance(random, answer, inside)
-    assert distance > answer_distance(answer, answer, inside)
+    assert distance > prediction_distance(random, prediction, valid)
+    assert distance > prediction_distance(prediction, prediction, valid)
     assert not moved.requires_grad
-    (distance - answer_distance(moved, answer, inside)).backward()
+    (distance - prediction_distance(moved, prediction, valid)).backward()
     assert any(p.grad is not None and p.grad.any() for p in method.network.parameters())
 
 
@@ -138,15 +138,15 @@ def test_padding_does_not_count() -> None:
     method = make()
     method.network = Contrast(torch.ones(16, 16, 16))  # type: ignore[assignment]  # a stand-in
     batch = make_batch()
-    inside = batch.first.inside.clone()
-    inside[:, :8] = False
+    valid = batch.first.valid.clone()
+    valid[:, :8] = False
     found = []
     for offset in (0.0, 5.0):
         crops = batch.first.values.clone()
         crops[:, :, :8] += offset
-        answer = method.network(crops).detach().softmax(dim=1)
+        prediction = method.network(crops).detach().softmax(dim=1)
         torch.manual_seed(0)
-        found.append(method.smoothness(crops, answer, inside).item())
+        found.append(method.smoothness(crops, prediction, valid).item())
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
@@ -186,11 +186,11 @@ def test_health_compares_the_unlabelled_answers_before_and_after() -> None:
     assert method.health(make_batch()) == {}
     batch = make_batch()
     method(batch, 0)
-    assert method._answers is not None
-    answer, moved = method._answers
-    answer[:, 0], answer[:, 1] = 0.75, 0.25
+    assert method._predictions is not None
+    prediction, moved = method._predictions
+    prediction[:, 0], prediction[:, 1] = 0.75, 0.25
     moved[:, 0], moved[:, 1] = 0.25, 0.75
-    answer[:2], moved[:2] = 0.5, 0.5  # of the labelled crops, which must not count
+    prediction[:2], moved[:2] = 0.5, 0.5  # of the labelled crops, which must not count
     assert method.health(batch) == pytest.approx(
         {"share/0": 1.0, "share/1": 0.0, "agreement": 0.0, "distance": 0.5 * 4096}
     )

@@ -43,8 +43,8 @@ def test_contrast_stays_in_the_range() -> None:
 
 def test_the_mean_of_the_contrast_is_that_of_voxels_inside() -> None:
     crops = torch.tensor([[[[0.2, 0.6, 0.0]]]])
-    inside = torch.tensor([[[True, True, False]]])
-    changed = change_contrast(crops, inside, 0.5, UNIT)
+    valid = torch.tensor([[[True, True, False]]])
+    changed = change_contrast(crops, valid, 0.5, UNIT)
     assert changed.flatten().tolist()[:2] == pytest.approx([0.3, 0.5])
 
 
@@ -108,9 +108,9 @@ def test_padding_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     crops = torch.rand(4, 1, 6, 6)
     crops[..., 4:] = 0.0
-    inside = everywhere(crops)
-    inside[..., 4:] = False
-    view = strong_view(crops, inside, UNIT)
+    valid = everywhere(crops)
+    valid[..., 4:] = False
+    view = strong_view(crops, valid, UNIT)
     assert not view[..., 4:].any()
     assert (view[..., :4] != crops[..., :4]).all()
 

@@ -6,7 +6,9 @@ from tracoco.errors import UserError
 from tracoco.methods import METHODS, MethodRow, method_class, method_row, register_method
 from tracoco.methods.supervised import Supervised
 
-OWN = MethodRow(target="tracoco.methods.supervised:Supervised", idea="The same.", taught=())
+OWN = MethodRow(
+    target="tracoco.methods.supervised:Supervised", idea="The same.", trained_by_unlabelled=()
+)
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +21,7 @@ def _methods_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_method_of_ones_own_is_found_and_may_be_registered_again() -> None:
     register_method("mine", OWN)
     register_method("mine-2", OWN)
-    register_method("mine", MethodRow(target=OWN.target, idea="Another.", taught=()))
+    register_method("mine", MethodRow(target=OWN.target, idea="Another.", trained_by_unlabelled=()))
     assert method_row("mine").idea == "Another."
     assert method_class("mine") is Supervised
     assert method_row("mine").faithful is None

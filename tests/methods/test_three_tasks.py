@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tracoco.methods.method import RunFacts
-from tracoco.methods.tri_u_mt import Answer, ThreeTasks, task_losses
+from tracoco.methods.tri_u_mt import TaskOutputs, ThreeTasks, task_losses
 from tracoco.networks.build import build_network
 
 
@@ -20,9 +20,9 @@ def make(
     return ThreeTasks("tri-u-mt", build, facts).eval()
 
 
-def answer(distances: Tensor, pictures: Tensor, classes: int = 2) -> Answer:
+def prediction(distances: Tensor, pictures: Tensor, classes: int = 2) -> TaskOutputs:
     logits = torch.zeros(len(distances), classes, *distances.shape[2:])
-    return Answer(logits, distances, pictures)
+    return TaskOutputs(logits, distances, pictures)
 
 
 @pytest.mark.parametrize(("dimensions", "classes"), [(2, 2), (2, 4), (3, 2), (3, 4)])
@@ -80,13 +80,13 @@ def test_dropout_leaves_out_whole_channels_of_the_coarsest_map(
 def test_both_tasks_by_hand() -> None:
     labels = torch.tensor([[[0, 0, 1, 1, 1, 0, 0]]])  # distances 1, 1/2, 0, -1, 0, 1/2, 1
     crops = torch.full((1, 1, 1, 7), 0.5)
-    inside = torch.ones(1, 1, 7, dtype=torch.bool)
-    said = answer(torch.zeros(1, 1, 1, 7), torch.zeros(1, 2, 1, 7))
-    distance, picture = task_losses(said, labels, crops, inside)
+    valid = torch.ones(1, 1, 7, dtype=torch.bool)
+    said = prediction(torch.zeros(1, 1, 1, 7), torch.zeros(1, 2, 1, 7))
+    distance, picture = task_losses(said, labels, crops, valid)
     assert distance.item() == pytest.approx((1 + 0.25 + 1 + 0.25 + 1) / 7)
     assert picture.item() == pytest.approx(0.25 / 2)  # one of the two classes at each voxel
-    inside[:, :, 5:] = False  # distances 1, 1/2, 0, -2/3, -1
-    distance, picture = task_losses(said, labels, crops, inside)
+    valid[:, :, 5:] = False  # distances 1, 1/2, 0, -2/3, -1
+    distance, picture = task_losses(said, labels, crops, valid)
     assert distance.item() == pytest.approx((1 + 0.25 + 4 / 9 + 1) / 5)
     assert picture.item() == pytest.approx(0.25 / 2)
 
@@ -97,17 +97,17 @@ def test_a_picture_has_the_channels_of_the_crop_class_by_class() -> None:
     wanted = torch.tensor(
         [[0.1, 0, 0], [0.4, 0, 0], [0, 0.2, 0], [0, 0.5, 0], [0, 0, 0.3], [0, 0, 0.6]]
     )
-    said = answer(torch.zeros(1, 2, 1, 3), wanted.reshape(1, 6, 1, 3), classes=3)
-    inside = torch.ones(1, 1, 3, dtype=torch.bool)
-    assert task_losses(said, labels, crops, inside)[1].item() == 0.0
+    said = prediction(torch.zeros(1, 2, 1, 3), wanted.reshape(1, 6, 1, 3), classes=3)
+    valid = torch.ones(1, 1, 3, dtype=torch.bool)
+    assert task_losses(said, labels, crops, valid)[1].item() == 0.0
 
 
 def test_classes_that_a_crop_does_not_have_say_nothing_of_distances() -> None:
     labels = torch.stack([torch.tensor([[0, 0, 1, 1, 1, 0, 0]]), torch.zeros(1, 7).long()])
-    crops, inside = torch.zeros(2, 1, 1, 7), torch.ones(2, 1, 7, dtype=torch.bool)
+    crops, valid = torch.zeros(2, 1, 1, 7), torch.ones(2, 1, 7, dtype=torch.bool)
     distances = torch.full((2, 2, 1, 7), 0.9)
     distances[0, 0] = torch.tensor([1, 0.5, 0, -1, 0, 0.5, 1])
-    said = answer(distances, torch.zeros(2, 3, 1, 7), classes=3)
-    assert task_losses(said, labels, crops, inside)[0].item() == 0.0
-    nothing = task_losses(said[slice(1, 2)], labels[1:], crops[1:], inside[1:])
+    said = prediction(distances, torch.zeros(2, 3, 1, 7), classes=3)
+    assert task_losses(said, labels, crops, valid)[0].item() == 0.0
+    nothing = task_losses(said[slice(1, 2)], labels[1:], crops[1:], valid[1:])
     assert nothing[0].item() == 0.0

@@ -62,7 +62,7 @@ def test_the_semi_supervised_loss_is_the_one_that_was_asked_for(loss: str) -> No
     batch = make_batch()
     terms = method(batch, PAST_THE_RAMP)
     assert set(terms) == {"supervised", loss, "translation", "entropy"}
-    crops, inside = batch.first.values[2:], batch.first.inside[2:]
+    crops, valid = batch.first.values[2:], batch.first.valid[2:]
     logits = [network(crops) for network in method.networks]
     peers = [own.softmax(dim=1) for own in logits]
     rivals: dict[str, PeerLoss] = {
@@ -71,7 +71,7 @@ def test_the_semi_supervised_loss_is_the_one_that_was_asked_for(loss: str) -> No
         "kl": kl_loss,
         "mse": mse_loss,
     }
-    expected = rivals[loss](logits[0], peers[1], inside) + rivals[loss](logits[1], peers[0], inside)
+    expected = rivals[loss](logits[0], peers[1], valid) + rivals[loss](logits[1], peers[0], valid)
     torch.testing.assert_close(terms[loss], expected)
 
 
@@ -282,7 +282,7 @@ def test_health_of_pseudo_labels_by_hand() -> None:
     batch = make_batch(dimensions=2)
     method(make_batch(), 0)
     # Network 1 is sure of background everywhere, network 2 leans to class 1 in a quarter of it.
-    size = batch.first.inside.shape[1:]
+    size = batch.first.valid.shape[1:]
     first = torch.stack([torch.full((2, *size), 0.95), torch.full((2, *size), 0.05)], dim=1)
     second = torch.stack([torch.full((2, *size), 0.7), torch.full((2, *size), 0.3)], dim=1)
     second[:, 0, :8, :8] = 0.4
@@ -305,9 +305,9 @@ def test_health_of_pseudo_labels_by_hand() -> None:
 
 
 def test_without_cutmix_is_the_first_thing_to_try_when_a_structure_fades() -> None:
-    assert make_method("tracoco").remedy.startswith("leave CutMix out with `--set method.cutmix=")
-    plain = make_method("tracoco", cutmix=False).remedy
-    assert plain == make_method("mean-teacher").remedy
+    assert make_method("tracoco").advice.startswith("leave CutMix out with `--set method.cutmix=")
+    plain = make_method("tracoco", cutmix=False).advice
+    assert plain == make_method("mean-teacher").advice
     assert "`tracoco methods NAME`" in plain
 
 
@@ -345,7 +345,7 @@ def test_averaged_pseudo_labels_are_those_of_the_moving_averages(name: str) -> N
     crops = batch.first.values[batch.labelled_count :]
     with torch.no_grad():
         expected = [average.eval()(crops) for average in method.averages]
-    for labels, answer in zip(method._pseudo_labels, expected, strict=True):
-        torch.testing.assert_close(labels, answer)
+    for labels, prediction in zip(method._pseudo_labels, expected, strict=True):
+        torch.testing.assert_close(labels, prediction)
         assert not labels.requires_grad
     assert not any(weight.requires_grad for weight in method.averages.parameters())

@@ -115,14 +115,14 @@ def test_pseudo_label_dice_is_averaged_with_crc() -> None:
 
 def test_boxes_go_through_the_third_axis_and_a_crop_may_be_its_own_partner() -> None:
     torch.manual_seed(0)
-    own, shares = 0, []
+    own, fractions = 0, []
     for _ in range(300):
         mix = draw_released_mix(4, torch.Size((32, 32, 8)))
         assert torch.equal(mix.mask.any(dim=-1), mix.mask.all(dim=-1))
         own += int((mix.partner == torch.arange(4)).sum())
-        shares.append(mix.mask.float().mean())
+        fractions.append(mix.mask.float().mean())
     assert own / 1200 == pytest.approx(0.25, abs=0.04)
-    assert torch.stack(shares).mean().item() == pytest.approx(0.354, abs=0.03)
+    assert torch.stack(fractions).mean().item() == pytest.approx(0.354, abs=0.03)
 
 
 def test_small_components_lose_their_logits_but_for_the_background() -> None:

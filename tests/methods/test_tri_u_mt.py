@@ -6,7 +6,7 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor
 
-from tracoco.methods.tri_u_mt import Answer, Lesson, TriUMT, lesson_loss
+from tracoco.methods.tri_u_mt import Lesson, TaskOutputs, TriUMT, lesson_loss
 
 PAST_THE_RAMP = 1000
 
@@ -17,11 +17,11 @@ def make(dimensions: int = 2, classes: int = 2, **settings: object) -> TriUMT:
     return method
 
 
-def voxel(probability: list[float], distance: float, picture: float) -> Answer:
+def voxel(probability: list[float], distance: float, picture: float) -> TaskOutputs:
     """What is said of one crop of one voxel."""
     logits = torch.tensor(probability).log().clamp(min=-100).reshape(1, -1, 1, 1)
     classes = len(probability)
-    return Answer(
+    return TaskOutputs(
         logits,
         torch.full((1, classes - 1, 1, 1), distance),
         torch.full((1, classes, 1, 1), picture),
@@ -29,9 +29,9 @@ def voxel(probability: list[float], distance: float, picture: float) -> Answer:
 
 
 def lessons_of(
-    method: TriUMT, answers: list[Answer], monkeypatch: pytest.MonkeyPatch
+    method: TriUMT, predictions: list[TaskOutputs], monkeypatch: pytest.MonkeyPatch
 ) -> list[Lesson]:
-    coming = iter(answers)
+    coming = iter(predictions)
     monkeypatch.setattr(method.teacher.network, "look", lambda *_: next(coming))
     found = method.lessons(torch.zeros(1, 1, 1, 1))
     assert next(coming, None) is None
@@ -73,11 +73,11 @@ def test_passes_that_agree_are_trusted_wholly(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_consistency_is_a_sum_of_weighted_means_of_voxels_inside() -> None:
-    inside = torch.tensor([[[True, True, False]]])
+    valid = torch.tensor([[[True, True, False]]])
     zeros = torch.zeros(1, 2, 1, 3)
     mask = Lesson(torch.tensor([[[[1.0, 2.0, 9.0]], [[0.0, 0.0, 9.0]]]]), torch.ones(1, 1, 1, 3))
     picture = Lesson(torch.ones(1, 2, 1, 3), torch.tensor([0.5, 0.1]).reshape(1, 2, 1, 1))
-    loss = lesson_loss([zeros, zeros], [mask, picture], inside)
+    loss = lesson_loss([zeros, zeros], [mask, picture], valid)
     assert loss.item() == pytest.approx((1 + 4) / 4 + 0.3)
 
 
@@ -97,9 +97,9 @@ def test_dropout_and_noise_are_the_teacher_s_in_every_pass(monkeypatch: pytest.M
     for network in (method.student, method.teacher.network):
         look = network.look
 
-        def note(crops: Tensor, dropout: float = 0.0, look: Any = look) -> Answer:
+        def note(crops: Tensor, dropout: float = 0.0, look: Any = look) -> TaskOutputs:
             seen.append((crops, dropout))
-            found: Answer = look(crops, dropout)
+            found: TaskOutputs = look(crops, dropout)
             return found
 
         monkeypatch.setattr(network, "look", note)
@@ -157,9 +157,11 @@ def test_labels_teach_labelled_crops_and_pseudo_labels_the_others(
     method = make(passes=2, distance_weight=3.0, reconstruction_weight=5.0)
     calls: list[tuple[Tensor, Tensor]] = []
 
-    def note(answer: Answer, labels: Tensor, crops: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+    def note(
+        prediction: TaskOutputs, labels: Tensor, crops: Tensor, _: Tensor
+    ) -> tuple[Tensor, Tensor]:
         calls.append((labels, crops))
-        assert len(answer.logits) == len(labels) == len(crops)
+        assert len(prediction.logits) == len(labels) == len(crops)
         return torch.tensor(1.0), torch.tensor(2.0)
 
     monkeypatch.setattr("tracoco.methods.tri_u_mt.task_losses", note)
@@ -177,7 +179,7 @@ def test_pictures_of_z_scores_lie_between_0_and_1(monkeypatch: pytest.MonkeyPatc
     method, shown = make(passes=2), []
     method.limits = (-5.0, 5.0)
 
-    def note(_: Answer, __: Tensor, crops: Tensor, ___: Tensor) -> tuple[Tensor, Tensor]:
+    def note(_: TaskOutputs, __: Tensor, crops: Tensor, ___: Tensor) -> tuple[Tensor, Tensor]:
         shown.append(crops)
         return torch.tensor(1.0), torch.tensor(2.0)
 
@@ -220,7 +222,7 @@ def test_the_teacher_follows_all_three_decoders() -> None:
 def test_padding_does_not_count() -> None:
     method = make(noise=0.0, dropout=0.0, passes=2).eval()
     batch = make_batch(2)
-    batch.first.inside[:] = False
+    batch.first.valid[:] = False
     terms = method(batch, PAST_THE_RAMP)
     del terms["supervised"]  # Dice of nothing is judged by its own tests
     assert all(term.item() == 0.0 for term in terms.values())

@@ -94,7 +94,7 @@ def test_every_pass_of_the_teacher_has_noise_of_its_own() -> None:
 
 def test_padding_does_not_count() -> None:
     batch = make_batch()
-    batch.first.inside[2:, ..., :8] = False
+    batch.first.valid[2:, ..., :8] = False
     method = make()
     answer_with(
         method,

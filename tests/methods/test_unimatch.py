@@ -15,9 +15,9 @@ from tracoco.settings import MethodChoice
 class Told(nn.Module):
     """A network in parts that gives the same answer everywhere and notes what it decodes."""
 
-    def __init__(self, answer: Tensor) -> None:
+    def __init__(self, prediction: Tensor) -> None:
         super().__init__()
-        self.logits = nn.Parameter(answer.log())
+        self.logits = nn.Parameter(prediction.log())
         self.decoded: list[list[Tensor]] = []
 
     def encode(self, crops: Tensor) -> list[Tensor]:
@@ -34,10 +34,12 @@ class Told(nn.Module):
         return self.head(self.decode(self.encode(crops)))
 
 
-def make(answer: tuple[float, ...], dimensions: int = 3, **settings: Any) -> tuple[UniMatch, Told]:
-    method = make_method("unimatch", dimensions, len(answer), **settings)
+def make(
+    prediction: tuple[float, ...], dimensions: int = 3, **settings: Any
+) -> tuple[UniMatch, Told]:
+    method = make_method("unimatch", dimensions, len(prediction), **settings)
     assert isinstance(method, UniMatch)
-    network = Told(everywhere(*answer, dimensions=dimensions))
+    network = Told(everywhere(*prediction, dimensions=dimensions))
     method.network = network  # type: ignore[assignment]  # it has all that is asked for
     return method, network
 
@@ -66,9 +68,9 @@ def test_weights_are_settings_and_in_the_releases_proportion() -> None:
 
 
 @pytest.mark.parametrize("answer", [(0.94, 0.06), (0.94, 0.02, 0.02, 0.02)])
-def test_below_the_threshold_nothing_is_learnt(answer: tuple[float, ...]) -> None:
-    method, network = make(answer)
-    terms = method(make_batch(classes=len(answer)), 0)
+def test_below_the_threshold_nothing_is_learnt(prediction: tuple[float, ...]) -> None:
+    method, network = make(prediction)
+    terms = method(make_batch(classes=len(prediction)), 0)
     unlabelled = terms["strong"] + terms["features"]
     unlabelled.backward()
     assert unlabelled.item() == 0.0
@@ -79,7 +81,7 @@ def test_below_the_threshold_nothing_is_learnt(answer: tuple[float, ...]) -> Non
 def test_padding_does_not_count() -> None:
     method, _ = make((0.96, 0.04))
     batch = make_batch()
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     terms = method(batch, 0)
     assert terms["strong"].item() == terms["features"].item() == 0.0
 

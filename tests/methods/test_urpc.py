@@ -58,9 +58,9 @@ def test_weight_and_ramp_are_settings() -> None:
 def test_only_unlabelled_crops_are_compared_and_no_padding() -> None:
     method = told((0.9, 0.1), (0.5, 0.5))
     batch = make_batch()
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     assert method(batch, 30)["consistency"].item() == pytest.approx(0.2 * RECTIFIED, rel=1e-4)
-    batch.first.inside[2:] = False
+    batch.first.valid[2:] = False
     assert method(batch, 30)["consistency"].item() == 0.0
 
 
@@ -77,10 +77,10 @@ def test_levels_may_differ_on_labelled_crops() -> None:
 
 def test_the_supervised_loss_is_the_mean_of_the_levels() -> None:
     method, batch = told((0.9, 0.1), (0.5, 0.5)), make_batch()
-    inside = batch.first.inside[:2]
-    inside[:, :8] = False
+    valid = batch.first.valid[:2]
+    valid[:, :8] = False
     alone = [
-        supervised_loss(logits[:2], batch.labels, inside).item()
+        supervised_loss(logits[:2], batch.labels, valid).item()
         for logits in method.pyramid(batch.first.values)
     ]
     assert method(batch, 0)["supervised"].item() == pytest.approx(sum(alone) / 2)
@@ -95,8 +95,8 @@ def test_every_level_answers_at_the_size_of_the_crops(
 ) -> None:
     crops = torch.rand(2, 1, *[32] * dimensions)
     with torch.no_grad():
-        answers = pyramid(name, dimensions)(crops)
-    assert [tuple(each.shape) for each in answers] == [(2, 4, *[32] * dimensions)] * levels
+        predictions = pyramid(name, dimensions)(crops)
+    assert [tuple(each.shape) for each in predictions] == [(2, 4, *[32] * dimensions)] * levels
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -155,7 +155,7 @@ def test_health_compares_the_finest_level_with_the_mean() -> None:
     method = told((0.1, 0.9), (0.1, 0.9), (0.6, 0.4))
     batch = make_batch()
     assert method.health(batch) == {}
-    batch.first.inside[3, :8] = False
+    batch.first.valid[3, :8] = False
     method(batch, 0)
     # The mean is (0.8, 2.2) / 3, and 0.6 - 0.8 / 3 = 1/3 apart.
     assert method.health(batch) == pytest.approx(

@@ -46,10 +46,10 @@ def test_voxels_are_drawn_within_the_mask_without_repetition() -> None:
 @pytest.mark.parametrize("size", [(3, 4), (3, 4, 2)])
 def test_what_is_taken_is_what_the_maps_hold_there(size: tuple[int, ...]) -> None:
     maps = torch.rand(2, 5, *size)
-    inside = torch.zeros(2, *size, dtype=torch.bool)
-    inside[0, 2, 1] = inside[1, 0, 3] = True
-    taken = take_voxels(maps, inside.flatten().nonzero().squeeze(1))
-    expected = maps.movedim(1, -1)[inside]
+    valid = torch.zeros(2, *size, dtype=torch.bool)
+    valid[0, 2, 1] = valid[1, 0, 3] = True
+    taken = take_voxels(maps, valid.flatten().nonzero().squeeze(1))
+    expected = maps.movedim(1, -1)[valid]
     assert torch.equal(taken, expected)
 
 

@@ -36,8 +36,8 @@ def make(dimensions: int = 3, **settings: Any) -> WeakToStrong:
 
 
 def lesson(method: WeakToStrong, batch: Batch) -> Lesson:
-    answers = method.answers(batch, method.network(batch.first.values))
-    return method.strong_lesson(answers)
+    predictions = method.predictions(batch, method.network(batch.first.values))
+    return method.strong_lesson(predictions)
 
 
 def mix_with(monkeypatch: pytest.MonkeyPatch, box: slice) -> None:
@@ -62,14 +62,14 @@ def test_crops_labels_and_padding_of_the_box_are_the_partners(
     method.network = Bright()
     batch = make_batch(dimensions)
     batch.first.values[2], batch.first.values[3] = 0.9, 0.1
-    batch.first.inside[3] = False
+    batch.first.valid[3] = False
     found = lesson(method, batch)
     for crop, (own, other) in enumerate([(1, 0), (0, 1)]):
         expected = torch.full(found.label[crop].shape, own)
         expected[..., box] = other
         assert torch.equal(found.label[crop], expected)
         assert torch.equal(found.crops[crop, 0] > 0.5, expected == 1)
-        assert torch.equal(found.inside[crop], expected == 1)
+        assert torch.equal(found.valid[crop], expected == 1)
 
 
 def test_what_is_given_is_clean_and_what_is_kept_is_from_the_training_pass(
@@ -108,11 +108,11 @@ def test_pseudo_labels_can_go_by_the_statistics_of_the_batch(
         norm.get_buffer("running_mean").fill_(10.0)  # everything is dark by this
         method.network = nn.Sequential(norm, Bright())
         logits = torch.zeros(4, 2, 16, 16, 16)
-        answers = method.answers(batch, logits)
-        found[form] = answers.given.argmax(dim=1).flatten(1).float().mean(dim=1).tolist()
+        predictions = method.predictions(batch, logits)
+        found[form] = predictions.given.argmax(dim=1).flatten(1).float().mean(dim=1).tolist()
         assert torch.equal(norm.get_buffer("running_mean"), torch.tensor([10.0]))
         assert norm.training
-        assert (answers.own is answers.given) == (form != "training")
+        assert (predictions.own is predictions.given) == (form != "training")
     assert found == {"training": [1, 0], "batch": [1, 0], "clean": [0, 0]}
 
 
@@ -132,19 +132,19 @@ def test_the_clean_pass_leaves_statistics_alone() -> None:
     batch = make_batch()
     logits = method.network(batch.first.values)
     before = norm.running_mean.clone() if norm.running_mean is not None else None
-    answers = method.answers(batch, logits)
+    predictions = method.predictions(batch, logits)
     assert before is not None
     assert torch.equal(before, norm.get_buffer("running_mean"))
     assert norm.training
-    assert not answers.given.requires_grad
-    assert not answers.own.requires_grad
+    assert not predictions.given.requires_grad
+    assert not predictions.own.requires_grad
 
 
 def test_labels_count_from_the_threshold_on_but_not_in_the_padding() -> None:
     method = make(cutmix=False)
     method.network = Answering(by_halves(everywhere(*SURE), everywhere(*UNSURE)))
     batch = make_batch()
-    batch.first.inside[2, 0] = False
+    batch.first.valid[2, 0] = False
     sure = lesson(method, batch).sure
     assert sure[..., :8].sum() == 2 * 16 * 16 * 8 - 16 * 8
     assert not sure[..., 8:].any()
@@ -157,7 +157,7 @@ def test_the_plain_lesson_is_of_the_crops_as_they_are() -> None:
     method = make()
     method.network = Bright()
     batch = make_batch()
-    found = method.plain_lesson(method.answers(batch, method.network(batch.first.values)))
+    found = method.plain_lesson(method.predictions(batch, method.network(batch.first.values)))
     assert torch.equal(found.crops, batch.first.values[2:])
     assert torch.equal(found.label, (batch.first.values[2:, 0] > 0.5).long())
 
@@ -183,7 +183,7 @@ def test_health_counts_the_sure_voxels_inside() -> None:
     assert method.health(batch) == {}
     sure_of_the_other = everywhere(*reversed(SURE))
     method.network = Answering(by_halves(sure_of_the_other, everywhere(*UNSURE)))
-    batch.first.inside[2:, :, :, 12:] = False
+    batch.first.valid[2:, :, :, 12:] = False
     lesson(method, batch)
     # What is unsure would be of class 0, but does not count.
     assert method.health(batch) == pytest.approx({"share/0": 0, "share/1": 1, "likely": 2 / 3})

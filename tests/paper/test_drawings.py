@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracoco.data.crop import read_box
 from tracoco.errors import UserError
 from tracoco.geometry import Box
-from tracoco.studies.paper.figures.context import ContextAnswer, context_figure
+from tracoco.studies.paper.figures.context import ContextPrediction, context_figure
 from tracoco.studies.paper.figures.drawing_style import OWN, PUBLISHED
 from tracoco.studies.paper.figures.qualitative import QualitativeColumn, draw_qualitative
 from tracoco.studies.paper.figures.result_drawings import (
@@ -183,8 +183,8 @@ def test_the_context_figure_counts_what_differs_in_the_overlap() -> None:
     nothing, plane = np.zeros((12, 12, 8), dtype=int), np.zeros((12, 12, 8), dtype=int)
     plane[:, :, 3] = 1
     scan = cube(6, 5, 4, size=3)
-    same = ContextAnswer("still", *(read_box(scan, box) for box in boxes))
-    moved = ContextAnswer("moved", nothing, plane)
+    same = ContextPrediction("still", *(read_box(scan, box) for box in boxes))
+    moved = ContextPrediction("moved", nothing, plane)
     figure = context_figure(image, boxes, [moved, same], (1, 1, 2))
     assert {"moved", "still", "12.5 % of the voxels differ", "0.0 % of the voxels differ"} <= words(
         figure

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tracoco.cli import main
 from tracoco.errors import UserError
-from tracoco.studies.paper.contents import FIGURES, answer
+from tracoco.studies.paper.contents import FIGURES, paper_content
 from tracoco.studies.paper.figure import FACTS, QUANTITIES
 from tracoco.studies.paper.figures.qualitative import OWN as QUALITATIVE
 from tracoco.studies.paper.published import published_figure, published_figures
@@ -28,7 +28,7 @@ def test_all_seven_figures_are_there() -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_without_a_project_shows_what_was_published(name: str) -> None:
-    shown = answer(name, PaperRequest({}))
+    shown = paper_content(name, PaperRequest({}))
     assert shown.values["file"] is None
     assert shown.values["figure"] == name
     rows = shown.values["rows"]
@@ -48,7 +48,7 @@ def test_a_figure_without_a_project_shows_what_was_published(name: str) -> None:
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_sentence_says_what_the_figure_shows_and_lines_fit(name: str) -> None:
     console = Console(width=100, record=True, file=StringIO())
-    shown = answer(name, PaperRequest({}))
+    shown = paper_content(name, PaperRequest({}))
     console.print(shown.table)
     text = console.export_text()
     assert FIGURES[name][1] in text
@@ -64,7 +64,7 @@ def test_a_sentence_says_what_the_figure_shows_and_lines_fit(name: str) -> None:
 def test_numbers_stand_as_they_were_printed() -> None:
     def last(name: str) -> list[str]:
         console = Console(width=100, record=True, file=StringIO())
-        console.print(answer(name, PaperRequest({})).table)
+        console.print(paper_content(name, PaperRequest({})).table)
         lines = console.export_text().splitlines()
         return [line.split()[-1] for line in lines if line.startswith(("la ", "brats19"))]
 
@@ -104,11 +104,13 @@ def test_the_command_ends_well(
     assert done.value.code == 0
     out = capsys.readouterr().out
     if options:
-        assert len(json.loads(out)["rows"]) == len(answer(name, PaperRequest({})).values["rows"])
+        assert len(json.loads(out)["rows"]) == len(
+            paper_content(name, PaperRequest({})).values["rows"]
+        )
     else:
         assert f"draw yours: tracoco paper {name} --project" in out
 
 
 def test_a_file_for_what_is_not_drawn_is_refused() -> None:
     with pytest.raises(UserError, match=r"--out .* tracoco paper context --project"):
-        answer("context", PaperRequest({}), out=Path("figure.png"))
+        paper_content("context", PaperRequest({}), out=Path("figure.png"))

@@ -16,7 +16,7 @@ from tracoco.errors import UserError
 from tracoco.presets import preset_names
 from tracoco.project.folder import Project
 from tracoco.studies.benchmark.results import RunResult
-from tracoco.studies.paper.contents import answer
+from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.figure import Drawn, figure_answer
 from tracoco.studies.paper.figures import labels as figures_labels
 from tracoco.studies.paper.figures import thresholds as figures_thresholds
@@ -254,7 +254,7 @@ def test_published_thresholds_are_not_drawn_beside_other_data(
 
 def test_thresholds_are_trained_and_tested(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures_thresholds, "SETTINGS", [SETTINGS[2], SETTINGS[7]])
-    shown = answer("thresholds", ask())
+    shown = paper_content("thresholds", ask())
     gamma, beta = shown.values["rows"]
     assert gamma["dice"] == beta["dice"] is not None
     assert Path(shown.values["file"]).exists()

@@ -19,7 +19,7 @@ from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.log import read_log
 from tracoco.scans.reader import read_label
-from tracoco.studies.paper.contents import answer
+from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.figures import confidence as figures_confidence
 from tracoco.studies.paper.figures.confidence import confidence, confidence_counts, sure_shares
 from tracoco.studies.paper.figures.context import choose_pair, context, crop_labels
@@ -87,7 +87,7 @@ def test_the_histogram_is_of_the_probabilities_of_all_test_scans(
 
 
 def test_confidence_is_drawn_from_trained_networks(ask: Ask) -> None:
-    shown = answer("confidence", ask())
+    shown = paper_content("confidence", ask())
     mse, crc = shown.values["rows"]
     assert (mse["loss"], crc["loss"]) == ("mse", "crc")
     assert mse["foreground_voxels"] == crc["foreground_voxels"] > 0

@@ -17,7 +17,7 @@ from tracoco.evaluation.complexity import Complexity
 from tracoco.runs.build import run_method
 from tracoco.studies.benchmark.results import RunResult
 from tracoco.studies.paper.complexity import CONVENTION, DIFFERENCES, NOTABLE, with_costs
-from tracoco.studies.paper.contents import answer
+from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.fill import FilledRow
 from tracoco.studies.paper.request import PaperRequest
 from tracoco.studies.paper.results import filled_json, filled_tables
@@ -100,13 +100,13 @@ def test_every_reason_belongs_to_a_row(rows: dict[str, list[FilledRow]]) -> None
 
 def test_other_backbones_are_named() -> None:
     for table, name in (("la", "URPC"), ("pancreas", "PS-MT")):
-        shown = answer(table, PaperRequest({}), rows=(name,)).values["rows"][0]
+        shown = paper_content(table, PaperRequest({}), rows=(name,)).values["rows"][0]
         assert "3D UNet" in shown["notes"][0]
         assert (shown["parameters_m"], round(shown["our_parameters_m"])) in ((5.88, 9), (5.88, 19))
 
 
 def test_as_json_both_counts_are_there() -> None:
-    (row, *_) = answer("la", PaperRequest({}), rows=("SASSNet",)).values["rows"]
+    (row, *_) = paper_content("la", PaperRequest({}), rows=("SASSNet",)).values["rows"]
     assert (row["parameters_m"], row["macs_g"]) == (9.44, 47.05)
     assert row["our_parameters_m"] == pytest.approx(9.448866)
     assert row["our_macs_g"] == pytest.approx(47.02, abs=0.005)
@@ -136,14 +136,14 @@ def test_a_listing_has_a_line_for_each_row_with_both_costs(
 
 
 def test_a_column_of_which_nothing_was_published_is_left_out() -> None:
-    heading = text(answer("acdc", PaperRequest({}), rows=("DMD",)).table, 100)
+    heading = text(paper_content("acdc", PaperRequest({}), rows=("DMD",)).table, 100)
     assert heading.count("MACs") == 1 + CONVENTION.count("MACs")
     assert heading.count("Param.") == 2
 
 
 @pytest.mark.parametrize("table", [name for name in TABLES if name not in COUNTED])
 def test_tables_without_published_costs_have_no_such_columns(table: str) -> None:
-    shown = answer(table, PaperRequest({}))
+    shown = paper_content(table, PaperRequest({}))
     assert "MACs" not in text(shown.table, 100)
     assert {row["our_parameters_m"] for row in shown.values["rows"]} == {None}
 
@@ -194,7 +194,7 @@ def test_ours_follows_the_settings_that_are_asked_for() -> None:
 def test_reasons_are_of_the_papers_networks_alone() -> None:
     def notes(*changes: str) -> list[str]:
         asked = PaperRequest({}, changes=changes)
-        (row, *_) = answer("la", asked, rows=("URPC",)).values["rows"]
+        (row, *_) = paper_content("la", asked, rows=("URPC",)).values["rows"]
         found: list[str] = row["notes"]
         return found
 
@@ -205,7 +205,7 @@ def test_reasons_are_of_the_papers_networks_alone() -> None:
 def test_a_network_that_a_method_cannot_have_is_the_reason_in_its_row() -> None:
     pytest.importorskip("monai")
     asked = PaperRequest({}, changes=("network.name=monai:SegResNet",))
-    shown = answer("la", asked, rows=("UA-MT", "MC-Net+")).values["rows"]
+    shown = paper_content("la", asked, rows=("UA-MT", "MC-Net+")).values["rows"]
     rows = {row["row"]: row for row in shown}
     assert rows["UA-MT"]["our_parameters_m"] is not None
     assert rows["MC-Net+"]["our_parameters_m"] is None

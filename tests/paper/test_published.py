@@ -236,7 +236,9 @@ def test_no_number_of_a_figure_is_there_twice() -> None:
 def test_the_gradients_are_three_losses_for_each_of_six_pairs() -> None:
     gradients = published_gradients()
     pairs = Counter((line.pseudo_label, line.prediction) for line in gradients)
-    assert pairs == {(label, answer): 3 for label in (0.55, 0.65, 0.95) for answer in (0.2, 0.8)}
+    assert pairs == {
+        (label, prediction): 3 for label in (0.55, 0.65, 0.95) for prediction in (0.2, 0.8)
+    }
     assert [line.gradient for line in gradients[-3:]] == [-0.1, -1.25, -2.37]
 
 

@@ -18,7 +18,7 @@ from tracoco.project.splits import Splits
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.runner import Runner
 from tracoco.studies.paper.case_lists import case_list
-from tracoco.studies.paper.contents import Shown, answer, contents_table
+from tracoco.studies.paper.contents import Shown, contents_table, paper_content
 from tracoco.studies.paper.fill import fill
 from tracoco.studies.paper.request import PaperRequest, is_the_papers, parse_projects
 from tracoco.studies.paper.results import filled_json, filled_tables
@@ -192,9 +192,9 @@ def test_json_is_one_object_of_rows(
 
 def test_a_name_that_does_not_exist_gets_the_nearest_one() -> None:
     with pytest.raises(UserError, match="did you mean 'loss-ablation'"):
-        answer("los-ablation", PaperRequest({}))
+        paper_content("los-ablation", PaperRequest({}))
     with pytest.raises(UserError, match="no row 'CRCC'; did you mean 'CRC'"):
-        answer("loss-ablation", PaperRequest({}), rows=("CRCC",))
+        paper_content("loss-ablation", PaperRequest({}), rows=("CRCC",))
 
 
 def test_contents_name_tables_and_figures_once() -> None:
@@ -205,7 +205,7 @@ def test_contents_name_tables_and_figures_once() -> None:
 def test_rows_of_methods_that_are_not_here_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {name: row for name, row in METHODS.items() if name != "urpc"}
     monkeypatch.setattr("tracoco.studies.paper.rows.METHODS", kept)
-    shown = answer("pancreas", PaperRequest({}), rows=("URPC", "UA-MT"))
+    shown = paper_content("pancreas", PaperRequest({}), rows=("URPC", "UA-MT"))
     rows = {row["row"]: row for row in shown.values["rows"]}
     assert rows["URPC"]["notes"] == ["this version does not have the method"]
     assert (rows["URPC"]["our_parameters_m"], rows["URPC"]["dice"]) == (None, 80.02)
@@ -244,12 +244,12 @@ def test_every_row_that_learns_at_several_scales_says_how() -> None:
 
 
 def test_only_the_table_of_the_pancreas_has_a_column_of_scales() -> None:
-    shown = answer("pancreas", PaperRequest({}), rows=("MC-Net+", "URPC"))
+    shown = paper_content("pancreas", PaperRequest({}), rows=("MC-Net+", "URPC"))
     lines = [line.split() for line in printed(shown, 100).splitlines()]
     assert ["MC-Net+", "single", "70.00"] in [line[:3] for line in lines]
     assert ["MC-Net+", "[1]", "multi", "74.01"] in [line[:4] for line in lines]
     assert [row["scales"] for row in shown.values["rows"]][:3] == ["multi", "single", "multi"]
-    other = answer("la", PaperRequest({}), rows=("URPC",))
+    other = paper_content("la", PaperRequest({}), rows=("URPC",))
     assert "scales" not in printed(other, 100)
     assert other.values["rows"][0]["scales"] is None
 
@@ -316,9 +316,9 @@ def test_options_without_effect_are_refused(
     name: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        answer(name, PaperRequest({}), **options)
+        paper_content(name, PaperRequest({}), **options)
 
 
 def test_an_analysis_needs_no_project(project: Project) -> None:
     with pytest.raises(UserError, match="needs no project"):
-        answer("gradient-analysis", PaperRequest({"": project.root}))
+        paper_content("gradient-analysis", PaperRequest({"": project.root}))

@@ -89,7 +89,7 @@ def test_a_row_says_file_and_way_out(data: Path) -> None:
     write_scan(label(data, 2), ball() + np.float32(0.5))
     (row,) = checked(data).rows
     assert (row.file, row.problem[:18]) == (str(label(data, 2)), "is not a label map")
-    assert row.way_out.startswith("Resample labels by nearest neighbour")
+    assert row.fix.startswith("Resample labels by nearest neighbour")
 
 
 def test_an_image_in_the_place_of_a_label_has_too_many_values(data: Path) -> None:

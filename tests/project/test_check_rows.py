@@ -9,7 +9,7 @@ FILE = Path("scan.nii")
 
 
 @pytest.mark.parametrize(
-    ("message", "problem", "way_out"),
+    ("message", "problem", "fix"),
     [
         ("scan.nii is cut short; copy it again", "is cut short", "copy it again"),
         (
@@ -32,11 +32,11 @@ FILE = Path("scan.nii")
     ],
 )
 def test_a_message_is_taken_apart_into_problem_and_way_out(
-    message: str, problem: str, way_out: str
+    message: str, problem: str, fix: str
 ) -> None:
     (row,) = error_rows(UserError(message), "a", FILE)
     assert (row.case, row.file, row.severity) == ("a", "scan.nii", "error")
-    assert (row.problem, row.way_out) == (problem, way_out)
+    assert (row.problem, row.fix) == (problem, fix)
 
 
 def test_several_problems_in_one_error_are_several_rows() -> None:

@@ -11,11 +11,11 @@ def image(*channels: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def block(
-    start: tuple[int, ...], stop: tuple[int, ...], inside: float, outside: float = 0.0
+    start: tuple[int, ...], stop: tuple[int, ...], valid: float, outside: float = 0.0
 ) -> NDArray[np.float32]:
     """6 x 7 x 8 voxels with another value in a block of them."""
     array = np.full((6, 7, 8), outside, dtype=np.float32)
-    array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))] = inside
+    array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))] = valid
     return array
 
 

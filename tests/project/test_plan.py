@@ -78,7 +78,7 @@ def test_slices_as_scanned_wait_by_the_median_of_the_scans() -> None:
 def test_little_memory_makes_the_batch_smaller_and_then_the_crop() -> None:
     def sizes(memory_gb: float) -> tuple[tuple[int, ...], tuple[int, int]]:
         plan = make_plan(FINGERPRINT, dimensions=2, memory_gb=memory_gb)
-        return plan.seen, plan.batch
+        return plan.network_crop, plan.batch
 
     # 64 x 80 voxels x (16 x (5 + 8 x 0.9375) + 5 x 3 classes) x 4 bytes are 4.40 MB a pass, n + n
     # crops 10 n passes, and the weights 46.9 MB.

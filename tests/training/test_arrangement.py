@@ -84,11 +84,11 @@ def test_a_precision_that_does_not_work_here_becomes_fp32(monkeypatch: pytest.Mo
 
 def test_a_precision_whose_gradients_are_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     true = precision._weight_gradient
-    answers = iter([float("nan"), 0.0])
+    predictions = iter([float("nan"), 0.0])
 
     def unwritten(layer: nn.Module, result: Tensor) -> Tensor:
         found = true(layer, result)
-        return found if result.dtype == torch.float32 else found.fill_(next(answers))
+        return found if result.dtype == torch.float32 else found.fill_(next(predictions))
 
     monkeypatch.setattr(precision, "_weight_gradient", unwritten)
     assert not precision.computes(torch.bfloat16, CPU)

@@ -8,8 +8,8 @@ EXPECTED = {"background": 0.94, "organ": 0.06}
 SOUND, LOW = {"share/0": 0.9, "share/1": 0.1}, {"share/0": 0.995, "share/1": 0.005}
 
 
-def observed(monitor: CollapseMonitor, *shares: dict[str, float]) -> list[list[str]]:
-    return [monitor.observe(share) for share in shares]
+def observed(monitor: CollapseMonitor, *fractions: dict[str, float]) -> list[list[str]]:
+    return [monitor.observe(fraction) for fraction in fractions]
 
 
 def test_absent_is_a_hundred_steps_below_a_tenth_of_the_labelled_share() -> None:
@@ -38,9 +38,9 @@ def test_a_small_organ_is_not_a_collapse() -> None:
         ((0.9, 0.05, 0.05), []),
     ],
 )
-def test_every_class_can_be_absent(shares: tuple[float, ...], absent: list[str]) -> None:
+def test_every_class_can_be_absent(fractions: tuple[float, ...], absent: list[str]) -> None:
     monitor = CollapseMonitor({"background": 0.88, "a": 0.06, "b": 0.06})
-    health = {f"share/{index}": share for index, share in enumerate(shares)}
+    health = {f"share/{index}": fraction for index, fraction in enumerate(fractions)}
     assert observed(monitor, *[health] * 100)[-1] == absent
 
 

@@ -25,7 +25,7 @@ def record(step: int, background: float) -> Record:
 
 def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
+    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
         for step in range(130):
             journal.write(record(step, 1.0 if step < 120 else 0.5))
     gone, back = listener.lines
@@ -39,11 +39,11 @@ def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path)
 
 
 def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0, SHARES, Listener(), remedy="rest") as journal:
+    with Journal(tmp_path, 0, SHARES, Listener(), advice="rest") as journal:
         for step in range(110):
             journal.write(record(step, 1.0))
     listener = Listener()
-    with Journal(tmp_path, 105, SHARES, listener, remedy="rest") as journal:
+    with Journal(tmp_path, 105, SHARES, listener, advice="rest") as journal:
         journal.write(record(105, 1.0))
     assert listener.lines == []
     assert [entry["step"] for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
@@ -53,7 +53,7 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     tmp_path: Path,
 ) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
+    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
         for step in range(400):
             journal.write(record(step, 0.8 if step < 200 else 0.9))
     (line,) = listener.lines
@@ -64,7 +64,7 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     log = read_log(tmp_path / "log.jsonl")
     assert [entry["step"] for entry in log if entry.get("fading")] == list(range(250, 400))
     again = Listener()
-    with Journal(tmp_path, 300, SHARES, again, remedy="rest") as journal:
+    with Journal(tmp_path, 300, SHARES, again, advice="rest") as journal:
         journal.write(record(300, 0.9))
     assert again.lines == []
     assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]
@@ -82,10 +82,10 @@ def test_disagreement_is_said_once_and_the_beginning_is_not_said_again_when_it_e
         return record(step, 0.9) | {"unlabelled": told}
 
     listener, resumed = Listener(), Listener()
-    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
+    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
         for step in range(6):
             journal.write(counting(step))
-    with Journal(tmp_path, 6, SHARES, resumed, remedy="rest") as journal:
+    with Journal(tmp_path, 6, SHARES, resumed, advice="rest") as journal:
         for step in range(6, 9):
             journal.write(counting(step))
     began, disagree = listener.lines

@@ -68,14 +68,14 @@ class Lines:
 
 def trainer(folder: Path, name: str = "tracoco", config: Config | None = None) -> Trainer:
     folder.mkdir(exist_ok=True)
-    shares = list(SHARES.values())
+    fractions = list(SHARES.values())
     return Trainer(
         make_method(name, steps=STEPS),
         config or recipe(),
         folder,
         ALONE,
         identity={},
-        labelled_shares=shares,
+        labelled_fractions=fractions,
     )
 
 
@@ -85,7 +85,7 @@ def run(
     def batches() -> Iterator[Batch]:
         return (make_batch(seed=step) for step in range(made.step, stop))
 
-    with Journal(made.folder, made.step, SHARES, lines or Lines(), remedy="rest") as journal:
+    with Journal(made.folder, made.step, SHARES, lines or Lines(), advice="rest") as journal:
         return made.fit(batches(), journal, StopRequest(), validate)
 
 
@@ -110,7 +110,9 @@ def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, name: str) -> None:
     assert logs[0][-1]["unlabelled"]["weight"] > 0
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if method_row(name).taught])
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if method_row(name).trained_by_unlabelled]
+)
 def test_without_weight_no_method_learns_from_unlabelled_crops(tmp_path: Path, name: str) -> None:
     # Labelled crops are not known yet: whatever the unlabelled ones hold, the first step is the
     # same up to what their pass does to statistics and noise, so the terms must be zero.

@@ -48,7 +48,7 @@ def run(
     validate: Validate | None = None,
     request: StopRequest | None = None,
 ) -> FitResult:
-    with Journal(made.folder, made.step, SHARES, SilentDisplay(), remedy="rest") as journal:
+    with Journal(made.folder, made.step, SHARES, SilentDisplay(), advice="rest") as journal:
         batches = some_batches(made.step, stop)
         return made.fit(batches, journal, request or StopRequest(), validate)
 
@@ -169,7 +169,7 @@ def test_a_step_that_overflows_in_fp16_is_skipped_and_logged(
     made, norm = half_precision(tmp_path, clip_norm)
     display = ToldDisplay()
     good = list(some_batches(0, 6))
-    with Journal(made.folder, 0, SHARES, display, remedy="rest") as journal:
+    with Journal(made.folder, 0, SHARES, display, advice="rest") as journal:
         made.fit(good[:3], journal, StopRequest())
         before, statistics = weights(made.method), norm.get_buffer("running_mean").clone()
         scale = made.scaler.get_scale()
@@ -291,7 +291,7 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
             head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))
     listener = Listener()
     batch = make_batch(dimensions=3)
-    with Journal(tmp_path, 0, SHARES, listener, remedy="rest") as journal:
+    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
         made.fit([batch] * 102, journal, StopRequest())
     log = read_log(tmp_path / "log.jsonl")
     assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]

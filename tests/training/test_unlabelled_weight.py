@@ -24,15 +24,15 @@ UNKNOWN = (2.0, 20.0)
 
 
 def decide(
-    weight: UnlabelledWeight, times: int, overlaps: tuple[float, ...], shares: tuple[float, ...]
+    weight: UnlabelledWeight, times: int, overlaps: tuple[float, ...], fractions: tuple[float, ...]
 ) -> None:
     for _ in range(times):
-        weight.decide(CHECK_EVERY - 1, overlaps, shares)
+        weight.decide(CHECK_EVERY - 1, overlaps, fractions)
 
 
-def begun(shares: tuple[float, ...] = SHARES) -> UnlabelledWeight:
+def begun(fractions: tuple[float, ...] = SHARES) -> UnlabelledWeight:
     weight = UnlabelledWeight(SHARES)
-    decide(weight, WINDOW, KNOWN, shares)
+    decide(weight, WINDOW, KNOWN, fractions)
     assert weight.began is not None
     return weight
 
@@ -42,9 +42,9 @@ def test_overlaps_count_voxels_inside_alone() -> None:
     classes = torch.tensor([[0, 1, 1, 2, 2]])
     probability = torch.nn.functional.one_hot(classes).movedim(-1, 1).float()
     labels = torch.tensor([[1, 1, 1, 2, 2]])
-    inside = torch.tensor([[True, True, True, True, False]])
+    valid = torch.tensor([[True, True, True, True, False]])
     # Class 1: 2 in common, 2 + 3 in all; class 2: 1 in common, 1 + 1.
-    assert structure_overlaps(probability, labels, inside) == [2.0, 5.0, 1.0, 2.0]
+    assert structure_overlaps(probability, labels, valid) == [2.0, 5.0, 1.0, 2.0]
 
 
 def test_what_is_known_is_the_dice_of_all_crops_of_the_window() -> None:

@@ -65,13 +65,13 @@ def own_batch(team: Team, step: int) -> Batch:
 
 
 def make_trainer(
-    method: Method, team: Team, config: Config, folder: Path, shares: Sequence[float] = ()
+    method: Method, team: Team, config: Config, folder: Path, fractions: Sequence[float] = ()
 ) -> Trainer:
     if team.rank == 1:  # other first weights: rank 0's must win
         with torch.no_grad():
             for parameter in method.parameters():
                 parameter.zero_()
-    return Trainer(method, config, folder, team, identity={}, labelled_shares=shares)
+    return Trainer(method, config, folder, team, identity={}, labelled_fractions=fractions)
 
 
 def transformer_pair() -> Method:

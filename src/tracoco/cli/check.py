@@ -88,15 +88,15 @@ def _table(rows: Sequence["Row"]) -> Table:
     """The same problem of many cases is one line."""
     alike: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        alike[row.severity, row.problem, row.way_out].append(row)
+        alike[row.severity, row.problem, row.fix].append(row)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("case", "file", "", "problem", "way out"):
         table.add_column(heading, overflow="fold", vertical="top")
-    for (severity, problem, way_out), group in alike.items():
+    for (severity, problem, fix), group in alike.items():
         cases = ", ".join(row.case for row in group[:SHOWN])
         more = f" and {len(group) - SHOWN} more" if len(group) > SHOWN else ""
         file = group[0].file if len(group) == 1 else ""
-        cells = (cases + more, Path(file).name, severity, problem, way_out)
+        cells = (cases + more, Path(file).name, severity, problem, fix)
         table.add_row(*map(Text, cells))
     return table
 

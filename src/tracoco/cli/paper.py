@@ -46,7 +46,7 @@ def paper(
 
     Example: tracoco paper component-ablation --project la=heart --seeds 3
     """
-    from tracoco.studies.paper.contents import answer, contents_table
+    from tracoco.studies.paper.contents import contents_table, paper_content
     from tracoco.studies.paper.request import PaperRequest, parse_projects
 
     if name is None:
@@ -67,7 +67,7 @@ def paper(
         device,
         None if as_json else progress_console(),
     )
-    shown = answer(name, request, rows=tuple(rows or ()), out=out)
+    shown = paper_content(name, request, rows=tuple(rows or ()), out=out)
     if as_json:
         print_json(shown.values)
         return

@@ -96,7 +96,7 @@ def _networks(values: "Plan", budget: float) -> list[dict[str, str]]:
         strides = (facts.strided and values.strides) or own
         needed = plan_gb(values, name, strides)
         steps = total_stride(strides)
-        halves = not any(n % step for n, step in zip(values.seen, steps, strict=True))
+        halves = not any(n % step for n, step in zip(values.network_crop, steps, strict=True))
         able = "can be trained on this crop" if halves else f"needs multiples of {max(steps)}"
         if halves and needed > budget:
             able = f"needs more than {budget:.3g} GB on this crop"
@@ -169,7 +169,7 @@ def _growth(opened: "Project") -> list[dict[str, Any]]:
     return [
         {
             "memory_gb": memory_gb,
-            "crop": list(plan.seen),
+            "crop": list(plan.network_crop),
             "filters": plan.filters,
             "batch": list(plan.batch),
             "levels": len(plan.strides) + 1,

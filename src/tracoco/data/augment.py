@@ -155,7 +155,9 @@ class Appearance:
         return blur(values, self.sigma, axes) if self.sigma else values
 
 
-def draw_strong(random: Generator, looks: Appearance, voxels: NDArray[np.float32]) -> Appearance:
+def draw_strong(
+    random: Generator, appearance: Appearance, voxels: NDArray[np.float32]
+) -> Appearance:
     """Looks with a contrast in [0.5, 1.5] and, every other time, a blur of 0.1 to 2 voxels.
 
     The contrast turns about the mean of `voxels` after the brightness. About the middle of the
@@ -163,9 +165,9 @@ def draw_strong(random: Generator, looks: Appearance, voxels: NDArray[np.float32
     """
     contrast = float(random.uniform(0.5, 1.5))
     sigma = float(random.uniform(0.1, 2)) if random.random() < 0.5 else 0.0
-    bright = brighten(voxels, looks.brightness, limits=looks.limits)
+    bright = brighten(voxels, appearance.brightness, limits=appearance.limits)
     pivot = bright.mean(axis=(-3, -2, -1), keepdims=True)
-    return replace(looks, contrast=contrast, pivot=pivot, sigma=sigma)
+    return replace(appearance, contrast=contrast, pivot=pivot, sigma=sigma)
 
 
 Image = NDArray[np.float32]
@@ -174,7 +176,7 @@ Image = NDArray[np.float32]
 
 def change_intensities(
     image: Image,
-    inside: NDArray[np.bool_],
+    valid: NDArray[np.bool_],
     random: Generator,
     amounts: AugmentationConfig,
     axes: tuple[int, ...],
@@ -183,20 +185,20 @@ def change_intensities(
 
     Args:
         image: what both crops of a pair are cut out of.
-        inside: false beyond the scan, [X, Y, Z].
+        valid: false beyond the scan, [X, Y, Z].
         random: decides.
         amounts: how much, and how often.
         axes: spatial axes, counted from behind, along which it may be blurred or made coarse.
     """
-    whole = bool(inside.all())
+    whole = bool(valid.all())
     for channel in image:
         _change_sharpness(channel, random, amounts, axes)
         # Without the padding, whose zeros would be part of mean, deviation and range.
-        values = channel.reshape(-1) if whole else channel[inside]
+        values = channel.reshape(-1) if whole else channel[valid]
         _change_values(values, random, amounts)
         if not whole:
-            channel[inside] = values
-            channel[~inside] = 0
+            channel[valid] = values
+            channel[~valid] = 0
 
 
 def _change_sharpness(

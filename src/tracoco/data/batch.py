@@ -14,19 +14,19 @@ class Crops:
     """A batch of crops, [B, C, ...], with what is known of each."""
 
     values: Tensor
-    inside: Tensor
+    valid: Tensor
     """False where a crop is padding, [B, ...]."""
     start: tuple[Index, ...]
     """Place of each crop in its oriented volume."""
 
     def to(self, device: torch.device) -> "Crops":
         """The same crops on another device."""
-        return replace(self, values=_move(self.values, device), inside=_move(self.inside, device))
+        return replace(self, values=_move(self.values, device), valid=_move(self.valid, device))
 
     def pin_memory(self) -> "Crops":
         """The same crops in memory that a GPU copies from by itself."""
-        values, inside = self.values.pin_memory(), self.inside.pin_memory()
-        return replace(self, values=values, inside=inside)
+        values, valid = self.values.pin_memory(), self.valid.pin_memory()
+        return replace(self, values=values, valid=valid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class Batch:
     @property
     def overlaps(self) -> list[tuple[Box, Box]]:
         """Where the crops of each pair meet, as seen from the first and from the second."""
-        size = tuple(self.first.inside.shape[1:])
+        size = tuple(self.first.valid.shape[1:])
         pairs = zip(self.first.start, self.second.start, strict=True)
         return [overlap(first, second, size) for first, second in pairs]
 
     @property
     def mean_shift(self) -> float:
         """Mean shift between the crops of a pair, as a share of the crop."""
-        size = self.first.inside.shape[1:]
+        size = self.first.valid.shape[1:]
         shift = np.subtract(self.first.start, self.second.start)
         return float((np.abs(shift) / size).mean())
 

@@ -18,10 +18,10 @@ class Crop:
     """The whole volume [C, ...], mapped from its file."""
     box: Box
     orientation: Orientation
-    looks: Appearance
-    valid: NDArray[np.bool_] | None = None
+    appearance: Appearance
+    image_valid: NDArray[np.bool_] | None = None
     """Which voxels of `image` lie in the scan; all of them if not given."""
-    looked_at: bool = True
+    used: bool = True
     """Nothing is read of a crop that nobody looks at: its last axis is of length 0."""
 
     @property
@@ -33,14 +33,14 @@ class Crop:
     def shape(self) -> Index:
         """Of its voxels, [C, ...]."""
         size = self.orientation.size_before(self.box.size)  # to exchange twice is to do nothing
-        return (len(self.image), *size[:-1], size[-1] if self.looked_at else 0)
+        return (len(self.image), *size[:-1], size[-1] if self.used else 0)
 
     @property
     def padded(self) -> bool:
         """Whether it reaches beyond the scan."""
         if self.box.intersect(whole(self.image.shape[1:])) != self.box:
             return True
-        return self.valid is not None and not self.valid[self.box.slices].all()
+        return self.image_valid is not None and not self.image_valid[self.box.slices].all()
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -50,29 +50,29 @@ class Crop:
         return values
 
     @property
-    def inside(self) -> NDArray[np.bool_]:
+    def valid(self) -> NDArray[np.bool_]:
         """Which of its voxels lie in the volume."""
-        inside = np.empty(self.shape[1:], dtype=np.bool_)
-        self.mark(inside)
-        return inside
+        valid = np.empty(self.shape[1:], dtype=np.bool_)
+        self.mark(valid)
+        return valid
 
     def read(self, into: NDArray[np.float32]) -> None:
         """Put its voxels where they are wanted: made elsewhere, they would be copied once more."""
-        if self.looked_at:
-            read_changed(self.image, self.box, self.looks, self.orientation.undo(into))
+        if self.used:
+            read_changed(self.image, self.box, self.appearance, self.orientation.undo(into))
 
     def mark(self, into: NDArray[np.bool_]) -> None:
         """Say of each voxel whether it lies in the scan."""
-        if not self.looked_at:
+        if not self.used:
             return
-        if self.valid is None:
-            mark_inside(self.box, self.image.shape[1:], self.orientation.undo(into))
+        if self.image_valid is None:
+            mark_valid(self.box, self.image.shape[1:], self.orientation.undo(into))
         else:
-            self.orientation.undo(into)[...] = read_box(self.valid, self.box)
+            self.orientation.undo(into)[...] = read_box(self.image_valid, self.box)
 
 
 def read_changed(
-    image: NDArray[np.float32], box: Box, looks: Appearance, into: NDArray[np.float32]
+    image: NDArray[np.float32], box: Box, appearance: Appearance, into: NDArray[np.float32]
 ) -> None:
     """Write the voxels of a box as they look after a change of intensities, zero beyond the volume.
 
@@ -83,15 +83,17 @@ def read_changed(
     place = into[last_axes(covered.seen_from(box.start))]
     if covered != box:
         into[...] = 0
-    if looks.brightness_alone:
-        brighten(image[last_axes(covered)], looks.brightness, into=place, limits=looks.limits)
+    if appearance.brightness_alone:
+        brighten(
+            image[last_axes(covered)], appearance.brightness, into=place, limits=appearance.limits
+        )
         return
-    margin = tuple(blur_reach(looks.sigma) if n > 1 else 0 for n in box.size)
+    margin = tuple(blur_reach(appearance.sigma) if n > 1 else 0 for n in box.size)
     start = tuple(a - m for a, m in zip(box.start, margin, strict=True))
     size = tuple(n + 2 * m for n, m in zip(box.size, margin, strict=True))
     around = Box(start, size).intersect(whole(image.shape[-3:]))
     axes = tuple(axis - len(margin) for axis, m in enumerate(margin) if m)
-    changed = looks.apply(image[last_axes(around)], axes)
+    changed = appearance.apply(image[last_axes(around)], axes)
     place[...] = changed[last_axes(covered.seen_from(around.start))]
 
 
@@ -113,12 +115,12 @@ def last_axes(box: Box) -> Any:
 
 def inside_volume(box: Box, shape: Index) -> NDArray[np.bool_]:
     """Which voxels of a box lie in the volume and are not padding."""
-    inside = np.empty(box.size, dtype=np.bool_)
-    mark_inside(box, shape, inside)
-    return inside
+    valid = np.empty(box.size, dtype=np.bool_)
+    mark_valid(box, shape, valid)
+    return valid
 
 
-def mark_inside(box: Box, shape: Index, into: NDArray[np.bool_]) -> None:
+def mark_valid(box: Box, shape: Index, into: NDArray[np.bool_]) -> None:
     """Write which voxels of a box lie in the volume; mostly all of them do."""
     covered = box.intersect(whole(shape))
     into[...] = covered == box

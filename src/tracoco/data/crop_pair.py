@@ -78,27 +78,27 @@ def draw_crop_pair(
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
     )
-    looks = Appearance(draw_brightness(random, rule.config.brightness), limits=rule.limits)
+    appearance = Appearance(draw_brightness(random, rule.config.brightness), limits=rule.limits)
     size = orientation.size_before(rule.size)
     ranges = start_ranges(case.shape, size, rule.config.room, slice_)
     first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
     second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
     if rule.config.augmentation.active:
         return _augmented(
-            case, rule, random, (first, second), orientation, looks, labelled=labelled
+            case, rule, random, (first, second), orientation, appearance, labelled=labelled
         )
     image = case.image()
     if rule.config.strong:
         # Drawn last, so that the places are those of a run without it; about the first crop, but
         # for both, since where they meet they must look the same.
         voxels = image[last_axes(first.intersect(whole(case.shape)))]
-        looks = draw_strong(random, looks, voxels)
+        appearance = draw_strong(random, appearance, voxels)
 
     label = orientation.apply(read_box(case.label(), first)) if labelled else None
     return CropPair(
         case.id,
-        Crop(image, first, orientation, looks),
-        Crop(image, second, orientation, looks, looked_at=rule.pairs),
+        Crop(image, first, orientation, appearance),
+        Crop(image, second, orientation, appearance, used=rule.pairs),
         label,
     )
 
@@ -109,7 +109,7 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     random: Generator,
     boxes: tuple[Box, Box],
     orientation: Orientation,
-    looks: Appearance,
+    appearance: Appearance,
     *,
     labelled: bool,
 ) -> CropPair:
@@ -128,10 +128,10 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     axes = tuple(axis - 3 for axis in fine_axes(region.size, case.spacing_mm))
     change_intensities(image, valid, random, amounts, axes)
     if rule.config.strong:
-        looks = draw_strong(random, looks, image[last_axes(here)])
+        appearance = draw_strong(random, appearance, image[last_axes(here)])
     return CropPair(
         case.id,
-        Crop(image, here, orientation, looks, valid),
-        Crop(image, there, orientation, looks, valid, looked_at=rule.pairs),
+        Crop(image, here, orientation, appearance, valid),
+        Crop(image, there, orientation, appearance, valid, used=rule.pairs),
         None if label is None else orientation.apply(label),
     )

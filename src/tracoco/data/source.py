@@ -59,7 +59,7 @@ def cases_at(step: int, count: int, batch: int, *, seed: int, stream: Stream) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Shard:
     """Which part of each batch this process makes."""
 
     rank: int = 0
@@ -75,7 +75,7 @@ class BatchSource:
     unlabelled: Sequence[str]
     rule: CropRule
     seed: int
-    share: Share = Share()
+    shard: Shard = Shard()
 
     def __getitem__(self, step: int) -> Batch:
         """Draw and read the batch of `step`."""
@@ -88,9 +88,9 @@ class BatchSource:
         if batch == 0:
             return
         units = self._units[stream]
-        whole_batch = batch * self.share.world_size
+        whole_batch = batch * self.shard.world_size
         chosen = cases_at(step, len(units), whole_batch, seed=self.seed, stream=stream)
-        for slot in range(self.share.rank * batch, (self.share.rank + 1) * batch):
+        for slot in range(self.shard.rank * batch, (self.shard.rank + 1) * batch):
             random = generator(self.seed, stream, Purpose.CROP, step, slot)
             id_, slice_ = units[chosen[slot]]
             labelled = stream is Stream.LABELLED
@@ -121,11 +121,11 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
         values = torch.empty(len(crops), *crops[0].shape)
         for crop, voxels in zip(crops, values.numpy(), strict=True):
             crop.read(voxels)
-        inside = stack_inside(crops)
+        valid = stack_inside(crops)
         start = tuple(crop.start for crop in crops)
         if flat:
-            return Crops(values.squeeze(2), inside.squeeze(1), tuple(s[1:] for s in start))
-        return Crops(values, inside, start)
+            return Crops(values.squeeze(2), valid.squeeze(1), tuple(s[1:] for s in start))
+        return Crops(values, valid, start)
 
     label = torch.from_numpy(np.stack(labels))
     return Batch(
@@ -145,10 +145,10 @@ def stack_inside(crops: Sequence[Crop]) -> Tensor:
     shape = (len(crops), *crops[0].shape[1:])
     if not any(crop.padded for crop in crops):
         return torch.ones(shape, dtype=torch.bool)
-    inside = torch.empty(shape, dtype=torch.bool)
-    for crop, marks in zip(crops, inside.numpy(), strict=True):
+    valid = torch.empty(shape, dtype=torch.bool)
+    for crop, marks in zip(crops, valid.numpy(), strict=True):
         crop.mark(marks)
-    return inside
+    return valid
 
 
 AHEAD = 2

@@ -133,22 +133,22 @@ def sample(
     """
     shape = image.shape[1:]
     places = warp.places(box)
-    inside = torch.ones(box.size, dtype=torch.bool)
+    valid = torch.ones(box.size, dtype=torch.bool)
     for place, n in zip(places, shape, strict=True):
-        inside &= (place >= -0.5) & (place <= n - 0.5)
-    if not bool(inside.any()):
+        valid &= (place >= -0.5) & (place <= n - 0.5)
+    if not bool(valid.any()):
         empty = None if label is None else np.zeros(label_box.size, np.uint8)
-        return np.zeros((len(image), *box.size), np.float32), inside.numpy(), empty
+        return np.zeros((len(image), *box.size), np.float32), valid.numpy(), empty
     part = _needed(places, shape)
     grid = _grid(places, part)
     values = _sampled(np.array(image[:, *part.slices]), grid, "bilinear")
-    values *= inside
+    values *= valid
     found = None
     if label is not None:
         there = grid[label_box.slices]
         classes = _sampled(label[part.slices][None].astype(np.float32), there, "nearest")
-        found = (classes[0] * inside[label_box.slices]).to(torch.uint8).numpy()
-    return values.numpy(), inside.numpy(), found
+        found = (classes[0] * valid[label_box.slices]).to(torch.uint8).numpy()
+    return values.numpy(), valid.numpy(), found
 
 
 def _needed(places: Tensor, shape: Index) -> Box:

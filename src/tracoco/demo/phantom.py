@@ -66,8 +66,8 @@ def make_phantom(seed: int, index: int) -> Phantom:
     *neighbours, target = _arranged(random)
     for organ in neighbours:
         _paint(clean, grid, organ)
-    inside = _paint(clean, grid, target)
-    return Phantom(_scanned(clean, random), inside.astype(np.uint8))
+    valid = _paint(clean, grid, target)
+    return Phantom(_scanned(clean, random), valid.astype(np.uint8))
 
 
 def _arranged(random: np.random.Generator) -> list[Organ]:
@@ -113,10 +113,10 @@ def _depth(grid: Volume, organ: Organ) -> Volume:
 def _paint(clean: Volume, grid: Volume, organ: Organ) -> NDArray[np.bool_]:
     """Paint the organ and its wall, and return where it is."""
     depth = _depth(grid, organ)
-    inside: NDArray[np.bool_] = depth > 0
-    clean[inside] = organ.brightness
-    clean[inside & (depth < 2.0)] = organ.wall
-    return inside
+    valid: NDArray[np.bool_] = depth > 0
+    clean[valid] = organ.brightness
+    clean[valid & (depth < 2.0)] = organ.wall
+    return valid
 
 
 def _scanned(clean: Volume, random: np.random.Generator) -> Volume:

@@ -34,7 +34,7 @@ from tracoco.runs.checkpoint import Weights
 from tracoco.scans.reader import read_images
 
 Volume = NDArray[np.float32]
-Answer = NDArray[np.float64]
+Prediction = NDArray[np.float64]
 
 LEAST = 1e-7
 """Probabilities below this count as this: one hard answer that changes is not infinitely far."""
@@ -60,19 +60,21 @@ def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tu
     return first, draw_second(first, ranges, random)
 
 
-def answers(predict: Predict, volume: Volume, first: Box, second: Box) -> tuple[Answer, Answer]:
+def predictions(
+    predict: Predict, volume: Volume, first: Box, second: Box
+) -> tuple[Prediction, Prediction]:
     """The probabilities [K, N] that two crops give the N voxels of the scan in both of them."""
     crops = torch.from_numpy(np.stack([read_box(volume, box) for box in (first, second)]))
     flat = first.size[0] == 1
     with torch.no_grad():
         found = predict(crops.squeeze(2) if flat else crops).double().cpu()
     here, there = overlap(first.start, second.start, first.size)
-    inside = inside_volume(first, volume.shape[1:])[here.slices]  # padding is no part of a scan
+    valid = inside_volume(first, volume.shape[1:])[here.slices]  # padding is no part of a scan
     pair = (found.unsqueeze(2) if flat else found).numpy()
-    return pair[0][:, *here.slices][:, inside], pair[1][:, *there.slices][:, inside]
+    return pair[0][:, *here.slices][:, valid], pair[1][:, *there.slices][:, valid]
 
 
-def compare(first: Answer, second: Answer) -> PairScore:
+def compare(first: Prediction, second: Prediction) -> PairScore:
     """Compare the probabilities [K, N] of the same voxels."""
     labels, other = first.argmax(axis=0), second.argmax(axis=0)
     overlaps = [dice(labels == k, other == k) for k in range(1, len(first))]
@@ -143,7 +145,7 @@ def score_volume(
     if not has_room(volume.shape[1:], crop):
         return ContextScore(scan, pairs=0, empty_pairs=0)
     pairs = [draw_pair(scan, volume.shape[1:], crop, seed, index) for index in range(shifts)]
-    scores = [compare(*answers(predict, volume, *pair)) for pair in pairs]
+    scores = [compare(*predictions(predict, volume, *pair)) for pair in pairs]
     defined = [score.disagreement for score in scores if score.disagreement is not None]
     return ContextScore(
         scan,
@@ -236,9 +238,9 @@ def _score(
     on_pair: Callable[[str], None],
 ) -> ContextScore:
     def predict(crops: Tensor) -> Tensor:
-        answer = predictor.method.predict(crops.to(predictor.device))
+        prediction = predictor.method.predict(crops.to(predictor.device))
         on_pair(case.case)  # a pair goes through at once
-        return answer
+        return prediction
 
     volume = _prepared(case.images, predictor)
     return score_volume(

@@ -231,5 +231,5 @@ def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> l
 
 
 def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
-    shares = {key: row[key] for key in SHARES if row[key] is not None}
-    return row | {key: 100 * value for key, value in shares.items()}
+    fractions = {key: row[key] for key in SHARES if row[key] is not None}
+    return row | {key: 100 * value for key, value in fractions.items()}

@@ -57,13 +57,13 @@ def surface_distances(
 def surface(mask: Mask) -> Mask:
     """Voxels of a mask with a face neighbour outside it; beyond the array's border is outside."""
     padded = np.pad(mask, 1)
-    inside = mask.copy()
+    valid = mask.copy()
     for axis in range(mask.ndim):
         for neighbour in (slice(None, -2), slice(2, None)):
             window = [slice(1, -1)] * mask.ndim
             window[axis] = neighbour
-            inside &= padded[tuple(window)]
-    return mask & ~inside
+            valid &= padded[tuple(window)]
+    return mask & ~valid
 
 
 def _by_tree(voxels: Mask, target: Mask, spacing_mm: Sequence[float]) -> NDArray[np.float64]:

@@ -28,8 +28,8 @@ def mean_dice(
         for case in cases:
             volume = torch.from_numpy(np.array(case.image())).to(device)
             cover = chosen_cover(method, volume.shape[1:], crop, config)
-            answer = predict_volume(ready.predict, volume, *cover)
-            found, truth = answer.argmax(dim=0).cpu().numpy(), case.label()
+            prediction = predict_volume(ready.predict, volume, *cover)
+            found, truth = prediction.argmax(dim=0).cpu().numpy(), case.label()
             present = [index for index in np.unique(truth) if index != 0]
             scores += [dice(found == index, truth == index) or 0.0 for index in present]
     return float(np.mean(scores)) if scores else 0.0

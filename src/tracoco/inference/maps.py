@@ -139,8 +139,8 @@ class ScanMaps:
             self._store("probability", value, axis, rows, index)
         if "entropy" not in self.maps:
             return None
-        share: Tensor = -torch.special.xlogy(value, value)
-        return share if entropy is None else entropy + share
+        fraction: Tensor = -torch.special.xlogy(value, value)
+        return fraction if entropy is None else entropy + fraction
 
     def _store(
         self, name: str, value: Tensor, axis: int, rows: slice, index: int | None = None

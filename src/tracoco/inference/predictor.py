@@ -78,7 +78,7 @@ def resampled(
         source: shape of the whole maps.
         target: shape that they shall have.
     """
-    low, high, share = _neighbours(source[axis], target[axis])
+    low, high, fraction = _neighbours(source[axis], target[axis])
     plane = [length for index, length in enumerate(target) if index != axis]
     held: Tensor | None = None
     first = done = 0
@@ -89,7 +89,7 @@ def resampled(
         ready = int((high < end).sum())  # both neighbours have come
         place = slice(done, ready)
         if ready > done:
-            near = (low[place] - first, high[place] - first, share[place])
+            near = (low[place] - first, high[place] - first, fraction[place])
             yield place, _maps(held, near, plane, axis)
         # A row that waits for its upper neighbour has the last row as its lower one.
         held, first, done = held[:, -1:].clone(), end - 1, ready
@@ -98,13 +98,15 @@ def resampled(
 def _maps(
     rows: Tensor, near: tuple[Tensor, Tensor, Tensor], plane: list[int], axis: int
 ) -> Iterator[Tensor]:
-    low, high, share = (each.to(rows.device) for each in near)
+    low, high, fraction = (each.to(rows.device) for each in near)
     for one in rows:
         flat = one
         if list(one.shape[1:]) != plane:
             flat = F.interpolate(one[None], size=plane, mode="bilinear", align_corners=False)[0]
         below = flat[low]
-        between = torch.lerp(below, flat[high], share[:, None, None]) if share.any() else below
+        between = (
+            torch.lerp(below, flat[high], fraction[:, None, None]) if fraction.any() else below
+        )
         yield between.movedim(0, axis)
 
 
@@ -112,10 +114,10 @@ def _neighbours(source: int, target: int) -> tuple[Tensor, Tensor, Tensor]:
     """For each target row the rows below and above its centre, and the share of the upper one."""
     place = ((torch.arange(target) + 0.5) * (source / target) - 0.5).clamp(min=0)
     low = place.long().clamp(max=source - 1)
-    share = place - low
+    fraction = place - low
     # A row that lies on another needs no second one, so nothing waits where nothing is resampled.
-    high = torch.where(share > 0, low + 1, low).clamp(max=source - 1)
-    return low, high, share
+    high = torch.where(fraction > 0, low + 1, low).clamp(max=source - 1)
+    return low, high, fraction
 
 
 def predict_resized(predict: Predict, volume: Tensor, window: Index, batch: int) -> Tensor:
@@ -140,8 +142,8 @@ def predict_resized(predict: Predict, volume: Tensor, window: Index, batch: int)
     there = [nearest(size, length).to(device) for size, length in pairs]
     back = [nearest(length, size).to(device) for size, length in pairs]
     resized = volume[:, :, there[0]][..., there[1]].movedim(0, 1)
-    answers = [predict(slices) for slices in resized.split(batch)]
-    return torch.cat([one[:, :, back[0]][..., back[1]] for one in answers]).movedim(0, 1)
+    predictions = [predict(slices) for slices in resized.split(batch)]
+    return torch.cat([one[:, :, back[0]][..., back[1]] for one in predictions]).movedim(0, 1)
 
 
 def nearest(source: int, target: int) -> Tensor:

@@ -30,24 +30,26 @@ class WindowSums:
         self.total = torch.zeros(shape, device=volume.device)
         self.summed: Tensor | None = None
 
-    def add(self, box: Box, answer: Tensor) -> None:
+    def add(self, box: Box, prediction: Tensor) -> None:
         """Add what a window says; it must start where the band does."""
         if self.summed is None:
-            self.summed = answer.new_zeros(len(answer), *self.total.shape, dtype=torch.float32)
+            self.summed = prediction.new_zeros(
+                len(prediction), *self.total.shape, dtype=torch.float32
+            )
         origin = [0] * self.total.ndim
         origin[self.axis] = self.first
         place = box.seen_from(tuple(origin)).slices
-        self.summed[:, *place].addcmul_(answer.detach(), self.weight)  # no map in between
+        self.summed[:, *place].addcmul_(prediction.detach(), self.weight)  # no map in between
         self.total[place] += self.weight
 
-    def finish(self, until: int, inside: Box) -> Iterator[Tensor]:
+    def finish(self, until: int, valid: Box) -> Iterator[Tensor]:
         """Give the means [K, ...] of all rows before `until`, and move the band there.
 
-        Rows outside of the box `inside` are padding, and left out.
+        Rows outside of the box `valid` are padding, and left out.
         """
         if self.summed is None or until == self.first:
             return
-        low = max(self.first, inside.start[self.axis])
+        low = max(self.first, valid.start[self.axis])
         for start in range(low, until, PIECE):
             place = (self.axis, start - self.first, min(PIECE, until - start))
             total = self.total.narrow(*place)
@@ -119,16 +121,18 @@ def predict_pieces(
     with freed_memory_kept():
         for first in range(0, len(places), config.batch):
             boxes = places[first : first + config.batch]
-            for box, answer in zip(boxes, _predict_windows(predict, padded, boxes), strict=True):
+            for box, prediction in zip(
+                boxes, _predict_windows(predict, padded, boxes), strict=True
+            ):
                 yield from (piece[*across] for piece in sums.finish(box.start[axis], inner))
-                sums.add(box, answer)
+                sums.add(box, prediction)
     yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
 
 
 def piece_axis(shape: Sequence[int], window: Index) -> int:
     """The axis along which a window covers the smallest share of a volume."""
-    shares = [w / n for n, w in zip(shape, window, strict=True)]
-    return shares.index(min(shares))
+    fractions = [w / n for n, w in zip(shape, window, strict=True)]
+    return fractions.index(min(fractions))
 
 
 def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[Box]:
@@ -170,15 +174,17 @@ def stride_steps(window: Index, stride: tuple[int, ...]) -> Index:
 
 def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
     """Distance between neighbouring windows, per axis, for an overlap as a share of the window."""
-    shares = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
-    if len(shares) == len(window) - 1:  # 2D projects: no overlap between slices
-        shares = (0.0, *shares)
-    if len(shares) != len(window) or not all(0 <= share < 1 for share in shares):
+    fractions = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
+    if len(fractions) == len(window) - 1:  # 2D projects: no overlap between slices
+        fractions = (0.0, *fractions)
+    if len(fractions) != len(window) or not all(0 <= fraction < 1 for fraction in fractions):
         raise UserError(
             f"inference.overlap {overlap} must be at least 0 and below 1, "
             f"one value or one for each of {len(window)} axes"
         )
-    return tuple(max(1, round(n * (1 - share))) for n, share in zip(window, shares, strict=True))
+    return tuple(
+        max(1, round(n * (1 - fraction))) for n, fraction in zip(window, fractions, strict=True)
+    )
 
 
 def window_weight(window: Index, kind: str) -> Tensor:
@@ -214,5 +220,5 @@ def _predict_windows(predict: Predict, volume: Tensor, boxes: list[Box]) -> Tens
     crops = torch.stack([volume[:, *box.slices] for box in boxes])
     flat = boxes[0].size[0] == 1
     with reused_blocks():
-        answer = predict(crops.squeeze(2) if flat else crops)
-    return answer.unsqueeze(2) if flat else answer
+        prediction = predict(crops.squeeze(2) if flat else crops)
+    return prediction.unsqueeze(2) if flat else prediction

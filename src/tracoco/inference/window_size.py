@@ -69,9 +69,9 @@ def chosen_cover(
     ]
     demand, most = Demand.of(networks, shape), config.memory_gb * 1e9
     window = _largest(lengths, demand, most)
-    shares = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
+    fractions = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
     batch = max(1, min(config.batch, demand.windows_within(window, most)))
-    return Cover(window, config.model_copy(update={"overlap": shares, "batch": batch}), crop)
+    return Cover(window, config.model_copy(update={"overlap": fractions, "batch": batch}), crop)
 
 
 @dataclass(frozen=True, slots=True)

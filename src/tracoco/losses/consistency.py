@@ -3,7 +3,7 @@
 `mse_loss`, `kl_loss` and `ce_loss` are the rivals of CRC in the paper's ablation of losses: they
 take the learner's logits and the peer's probabilities. `mutual_loss` is that of MC-Net, and the
 distances by soft Dice, which take probabilities and sum over all crops together, are as the release
-of SS-Net measures them. Maps are [B, C, ...]; `inside`, [B, ...], is false where a crop is padding.
+of SS-Net measures them. Maps are [B, C, ...]; `valid`, [B, ...], is false where a crop is padding.
 No gradient reaches the peer of the first three, nor the target of these distances.
 """
 
@@ -19,22 +19,22 @@ from tracoco.losses.supervised import cross_entropy
 from tracoco.losses.weighting import masked_mean, most_likely
 
 
-def mse_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
+def mse_loss(logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:
     """Squared difference of the probabilities, mean over voxels and classes."""
     difference = logits.softmax(dim=1) - peer.detach()
-    return masked_mean(difference.square().mean(dim=1), inside)
+    return masked_mean(difference.square().mean(dim=1), valid)
 
 
-def kl_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
+def kl_loss(logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:
     """KL(peer || learner): summed over classes, mean over voxels."""
     # It takes 0 log 0 for 0, so a peer that is certain of a class is no trouble.
     divergence = F.kl_div(logits.log_softmax(dim=1), peer.detach(), reduction="none")
-    return masked_mean(divergence.sum(dim=1), inside)
+    return masked_mean(divergence.sum(dim=1), valid)
 
 
-def ce_loss(logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
+def ce_loss(logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:
     """Cross-entropy with the peer's most likely class, however unsure it is; mean over voxels."""
-    return cross_entropy(logits, most_likely(peer), inside)
+    return cross_entropy(logits, most_likely(peer), valid)
 
 
 def sharpened(logits: Tensor, temperature: float) -> Tensor:
@@ -48,7 +48,7 @@ def sharpened(logits: Tensor, temperature: float) -> Tensor:
 
 
 def mutual_loss(
-    logits: Sequence[Tensor], inside: Tensor, *, temperature: float, detached: bool
+    logits: Sequence[Tensor], valid: Tensor, *, temperature: float, detached: bool
 ) -> Tensor:
     """Squared distance of each decoder's probabilities to each other one's sharpened ones.
 
@@ -56,7 +56,7 @@ def mutual_loss(
 
     Args:
         logits: what each decoder says of the same crops, [B, C, ...].
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
         temperature: of the targets; below 1 they are surer than the decoder is.
         detached: whether a target teaches the other decoder alone; if not, the gradient also runs
             through the sharpening, to the decoder that it comes from.
@@ -64,37 +64,37 @@ def mutual_loss(
     probabilities = [each.softmax(dim=1) for each in logits]
     targets = [sharpened(each.detach() if detached else each, temperature) for each in logits]
     distances = [
-        masked_mean((probabilities[own] - targets[other]).square().mean(dim=1), inside)
+        masked_mean((probabilities[own] - targets[other]).square().mean(dim=1), valid)
         for own, other in permutations(range(len(logits)), 2)
     ]
     return torch.stack(distances).sum()
 
 
-def answer_distance(probability: Tensor, target: Tensor, inside: Tensor) -> Tensor:
+def prediction_distance(probability: Tensor, target: Tensor, valid: Tensor) -> Tensor:
     """The distance that SS-Net's releases take: one for two classes, another for more."""
     measure = joint_distance if probability.shape[1] == 2 else class_distance
-    return measure(probability, target, inside)
+    return measure(probability, target, valid)
 
 
-def joint_distance(probability: Tensor, target: Tensor, inside: Tensor) -> Tensor:
+def joint_distance(probability: Tensor, target: Tensor, valid: Tensor) -> Tensor:
     """1 - 2 sum(p q) / (sum(p) + sum(q)), with all classes in each sum.
 
     Equal answers are at distance 0 only if they are certain, so that it also asks for certainty.
     """
     smooth = 1e-8
-    weight = inside.unsqueeze(1)
+    weight = valid.unsqueeze(1)
     own, other = probability * weight, target.detach() * weight
     return 1 - (2 * (own * other).sum() + smooth) / (own.sum() + other.sum() + smooth)
 
 
-def class_distance(probability: Tensor, target: Tensor, inside: Tensor) -> Tensor:
+def class_distance(probability: Tensor, target: Tensor, valid: Tensor) -> Tensor:
     """1 - 2 sum(p q) / (sum(p^2) + sum(q^2)) of each class, then the mean of all classes.
 
     It is 0 for equal answers, however unsure.
     """
     smooth = 1e-10
     axes = [0, *range(2, probability.ndim)]
-    weight = inside.unsqueeze(1)
+    weight = valid.unsqueeze(1)
     own, other = probability * weight, target.detach() * weight
     total = (own.square() + other.square()).sum(axes)
     return (1 - (2 * (own * other).sum(axes) + smooth) / (total + smooth)).mean()
@@ -116,7 +116,7 @@ def normalised_entropy(probability: Tensor) -> Tensor:
     return self_information(probability).sum(dim=1)
 
 
-def weighted_mse(own: Tensor, target: Tensor, weight: Tensor, inside: Tensor) -> Tensor:
+def weighted_mse(own: Tensor, target: Tensor, weight: Tensor, valid: Tensor) -> Tensor:
     """Squared difference of two maps, mean over channels and voxels, each voxel by its weight.
 
     The mean is over all voxels, so that small weights everywhere make a small loss.
@@ -125,7 +125,7 @@ def weighted_mse(own: Tensor, target: Tensor, weight: Tensor, inside: Tensor) ->
         own: what learns, [B, C, ...].
         target: what it learns from; no gradient reaches it.
         weight: of each voxel, [B, ...]; no gradient reaches it either.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
     squared = (own - target.detach()).square().mean(dim=1)
-    return masked_mean(weight.detach() * squared, inside)
+    return masked_mean(weight.detach() * squared, valid)

@@ -10,7 +10,7 @@ from torch import Tensor
 from tracoco.losses.weighting import log_complement, masked_mean, most_likely
 
 PeerLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From logits, the peer's probabilities and `inside` to one number."""
+"""From logits, the peer's probabilities and `valid` to one number."""
 
 
 NegativeGate = Literal["class", "minimum"]
@@ -20,7 +20,7 @@ NegativeGate = Literal["class", "minimum"]
 def crc_loss(
     logits: Tensor,
     peer: Tensor,
-    inside: Tensor,
+    valid: Tensor,
     *,
     likely: float,
     unlikely: float,
@@ -31,7 +31,7 @@ def crc_loss(
     Args:
         logits: the learning network's output, [B, C, ...].
         peer: the other network's probabilities of the same voxels; no gradient reaches them.
-        inside: false where the crop is padding, [B, ...].
+        valid: false where the crop is padding, [B, ...].
         likely: a voxel teaches its class where the peer's largest probability is at least this.
         unlikely: a class is unlearnt where the peer gives it less than this.
         negative_gate: ask each class by itself, or the minimum over all classes, Eq. (8).
@@ -41,7 +41,7 @@ def crc_loss(
     label = most_likely(peer)
     positive = likely_gate(peer, likely) * F.cross_entropy(logits, label, reduction="none")
     negative = gates[negative_gate](peer, unlikely) * -log_complement(logits)
-    return masked_mean(positive + negative.sum(dim=1), inside)
+    return masked_mean(positive + negative.sum(dim=1), valid)
 
 
 def likely_gate(peer: Tensor, likely: float) -> Tensor:
@@ -79,17 +79,17 @@ def _other_classes(peer: Tensor) -> Tensor:
 
 
 def semi_supervised_loss(
-    logits: tuple[Tensor, Tensor], peers: tuple[Tensor, Tensor], inside: Tensor, loss: PeerLoss
+    logits: tuple[Tensor, Tensor], peers: tuple[Tensor, Tensor], valid: Tensor, loss: PeerLoss
 ) -> Tensor:
     """Each network learns from the other, Eq. (6); Eq. (10) where crops and peers are mixed.
 
     Args:
         logits: the outputs of network 1 and network 2.
         peers: the probabilities of network 1 and network 2; each teaches the other network.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
         loss: what a network learns from its peer, `crc_loss` with its thresholds in the paper.
     """
     first, second = (
-        loss(own, peer, inside) for own, peer in zip(logits, reversed(peers), strict=True)
+        loss(own, peer, valid) for own, peer in zip(logits, reversed(peers), strict=True)
     )
     return first + second

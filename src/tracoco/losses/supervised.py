@@ -7,35 +7,35 @@ from torch import Tensor
 from tracoco.losses.weighting import masked_mean
 
 
-def supervised_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def supervised_loss(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """Cross-entropy plus Dice, the part of one network in Eq. (2).
 
     Args:
         logits: the network's output, [B, C, ...].
         label: class indices, [B, ...].
-        inside: false where the crop is padding, [B, ...].
+        valid: false where the crop is padding, [B, ...].
     """
-    return cross_entropy(logits, label, inside) + dice_loss(logits, label, inside)
+    return cross_entropy(logits, label, valid) + dice_loss(logits, label, valid)
 
 
-def cross_entropy(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """Mean cross-entropy of the voxels inside the scan."""
-    return masked_mean(F.cross_entropy(logits, label, reduction="none"), inside)
+    return masked_mean(F.cross_entropy(logits, label, reduction="none"), valid)
 
 
-def dice_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def dice_loss(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """1 - Dice of each foreground class over all crops together, then the mean of the classes."""
-    return class_dice_losses(logits, label, inside)[1:].mean()
+    return class_dice_losses(logits, label, valid)[1:].mean()
 
 
-def class_dice_losses(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def class_dice_losses(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """1 - Dice of each class, background first, over all crops together.
 
     The denominators are squared sums, as in the linearised Dice loss that the paper cites.
     """
     smooth = 1e-5
     axes = [0, *range(2, logits.ndim)]
-    weight = inside.unsqueeze(1)
+    weight = valid.unsqueeze(1)
     probability = logits.softmax(dim=1) * weight
     target = torch.zeros_like(logits).scatter(1, label.unsqueeze(1), 1.0) * weight
     shared = (probability * target).sum(axes)

@@ -19,7 +19,7 @@ class Overlap:
     """Where the two crops of each pair meet, and which of those voxels lie inside the scan."""
 
     boxes: Sequence[tuple[Box, Box]]
-    inside: Tensor
+    valid: Tensor
     """Of the first crops, [B, ...]; the overlap's voxels are the same in both."""
 
 
@@ -77,9 +77,9 @@ def _overlap_mean(
     """Mean over each overlap, then over the pairs, so that a small overlap counts in full."""
     means = []
     # Taken apart once: a gradient of one crop then need not be filled up to that of all.
-    for answers, (here, there), inside in zip(
-        zip(first, second, strict=True), overlap.boxes, overlap.inside, strict=True
+    for predictions, (here, there), valid in zip(
+        zip(first, second, strict=True), overlap.boxes, overlap.valid, strict=True
     ):
-        voxels = value(answers[0][:, *here.slices], answers[1][:, *there.slices])
-        means.append(masked_mean(voxels, inside[here.slices]))
+        voxels = value(predictions[0][:, *here.slices], predictions[1][:, *there.slices])
+        means.append(masked_mean(voxels, valid[here.slices]))
     return torch.stack(means).mean()

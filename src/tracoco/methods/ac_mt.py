@@ -43,13 +43,13 @@ class ACMT(StudentTeacher):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, and the squared distance to the teacher where the student is unsure."""
         unlabelled = slice(batch.labelled_count, None)
-        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
         logits = self.student(batch.first.values).float()
-        answer = self.teacher(self.noisy(crops))
-        self.remember(logits[unlabelled], answer, inside)
+        prediction = self.teacher(self.noisy(crops))
+        self.remember(logits[unlabelled], prediction, valid)
         unsure = normalised_entropy(self._judged(crops, logits[unlabelled]))
-        self._ambiguous = inside & (unsure >= self.threshold(step))
-        distance = mse_loss(logits[unlabelled], answer, self._ambiguous)
+        self._ambiguous = valid & (unsure >= self.threshold(step))
+        distance = mse_loss(logits[unlabelled], prediction, self._ambiguous)
         return {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
@@ -64,8 +64,8 @@ class ACMT(StudentTeacher):
         """Also how much of the unlabelled crops is ambiguous."""
         if self._ambiguous is None:
             return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        return super().health(batch) | {"ambiguous": float(masked_mean(self._ambiguous, inside))}
+        valid = batch.first.valid[batch.labelled_count :]
+        return super().health(batch) | {"ambiguous": float(masked_mean(self._ambiguous, valid))}
 
     def _judged(self, crops: Tensor, logits: Tensor) -> Tensor:
         """The student's probabilities that say what is ambiguous, without gradient."""

@@ -14,7 +14,7 @@ from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
 from tracoco.methods.parts.cutmix import place_box
-from tracoco.methods.parts.pseudo_label_statistics import class_shares
+from tracoco.methods.parts.pseudo_label_statistics import class_fractions
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.settings import Settings
 
@@ -27,25 +27,25 @@ class Known:
     """[B, channels, ...]."""
     labels: Tensor
     """[B, ...]."""
-    inside: Tensor
+    valid: Tensor
     """False where the crops are padding, [B, ...]."""
 
     def take(self, chosen: Tensor | slice) -> "Known":
         """Some of the crops, in this order."""
-        return Known(self.crops[chosen], self.labels[chosen], self.inside[chosen])
+        return Known(self.crops[chosen], self.labels[chosen], self.valid[chosen])
 
     def paste(self, other: "Known", box: Tensor) -> "Known":
         """The same crops with what other crops hold in the box, [...], pasted in."""
         return Known(
             torch.where(box, other.crops, self.crops),
             torch.where(box, other.labels, self.labels),
-            torch.where(box, other.inside, self.inside),
+            torch.where(box, other.valid, self.valid),
         )
 
 
-def draw_box(size: Sequence[int], share: float) -> Tensor:
+def draw_box(size: Sequence[int], fraction: float) -> Tensor:
     """A mask that is true in a box as long as this share of each axis, wherever it fits."""
-    return place_box(size, {axis: max(1, int(share * n)) for axis, n in enumerate(size)})
+    return place_box(size, {axis: max(1, int(fraction * n)) for axis, n in enumerate(size)})
 
 
 @torch.library.custom_op("tracoco::largest_components", mutates_args=())
@@ -103,13 +103,13 @@ class BCP(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """What labels teach, and past the first stage what the teacher's labels do."""
-        crops, inside, count = batch.first.values, batch.first.inside, batch.labelled_count
-        labelled = Known(crops[:count], batch.labels, inside[:count])
-        box = draw_box(inside.shape[1:], self.config.box).to(crops.device)
+        crops, valid, count = batch.first.values, batch.first.valid, batch.labelled_count
+        labelled = Known(crops[:count], batch.labels, valid[:count])
+        box = draw_box(valid.shape[1:], self.config.box).to(crops.device)
         if step < self.pretrain_steps:
             return {"supervised": self._pretrain(labelled, box)}
-        labels = self._pseudo_labels(crops[count:], inside[count:])
-        return self._copy_paste(labelled, Known(crops[count:], labels, inside[count:]), box)
+        labels = self._pseudo_labels(crops[count:], valid[count:])
+        return self._copy_paste(labelled, Known(crops[count:], labels, valid[count:]), box)
 
     def after_step(self, step: int) -> None:
         """Move the teacher; until the first stage ends there is none, then it is the student."""
@@ -131,8 +131,8 @@ class BCP(Method):
         if self._labels is None:
             return {}
         found, labels = self._labels
-        shares = class_shares(labels, self.classes, batch.first.inside[batch.labelled_count :])
-        return shares | {"largest_component": float(masked_mean(labels > 0, found > 0))}
+        fractions = class_fractions(labels, self.classes, batch.first.valid[batch.labelled_count :])
+        return fractions | {"largest_component": float(masked_mean(labels > 0, found > 0))}
 
     def _pretrain(self, labelled: Known, box: Tensor) -> Tensor:
         """One half of the labelled crops with boxes of the other half."""
@@ -140,7 +140,7 @@ class BCP(Method):
         first = torch.arange((count + 1) // 2)
         second = (first + len(first)) % count
         mixed = labelled.take(first).paste(labelled.take(second), box)
-        return supervised_loss(self.student(mixed.crops).float(), mixed.labels, mixed.inside)
+        return supervised_loss(self.student(mixed.crops).float(), mixed.labels, mixed.valid)
 
     def _copy_paste(self, labelled: Known, unlabelled: Known, box: Tensor) -> dict[str, Tensor]:
         """Half of the pairs have the labelled crop around the box, half have it inside.
@@ -157,7 +157,7 @@ class BCP(Method):
         ]
         logits = self.student(torch.cat([half.crops for half in halves])).float()
         losses = [
-            [supervised_loss(own, half.labels, half.inside & part) for part in (~box, box)]
+            [supervised_loss(own, half.labels, half.valid & part) for part in (~box, box)]
             for own, half in zip((logits[first], logits[second]), halves, strict=True)
         ]
         (around_label, in_guess), (around_guess, in_label) = losses
@@ -167,9 +167,9 @@ class BCP(Method):
             "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess) / 2,
         }
 
-    def _pseudo_labels(self, crops: Tensor, inside: Tensor) -> Tensor:
+    def _pseudo_labels(self, crops: Tensor, valid: Tensor) -> Tensor:
         """The teacher's labels, without specks; padding is background."""
-        found = most_likely(self.teacher(crops)) * inside
+        found = most_likely(self.teacher(crops)) * valid
         labels = largest_components(found) if self.config.largest_component else found
         self._labels = (found, labels)
         return labels

@@ -36,10 +36,10 @@ class CACCo(CoTraining):
             for network, contrast in zip(self.networks, self.contrasts, strict=True)
         ]
         first = [logits for logits, _ in looks]
-        taught = self.semi_supervised(batch, first, ce_loss)
+        semi_supervised = self.semi_supervised(batch, first, ce_loss)
         return {
             "supervised": labelled_losses(first, batch),
-            "ce": self.unsupervised_weight(step) * taught,
+            "ce": self.unsupervised_weight(step) * semi_supervised,
             "contrast": torch.stack([contrast for _, contrast in looks]).sum(),
         }
 

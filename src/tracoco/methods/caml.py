@@ -13,7 +13,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
@@ -116,11 +116,11 @@ class Relations(nn.Module):
             logits: what their heads make of them.
             batch: whose first crops they are.
         """
-        count, inside = batch.labelled_count, batch.first.inside
+        count, valid = batch.labelled_count, batch.first.valid
         first, second = (most_likely(each.detach()) for each in logits)
         correct = (first[:count] == batch.labels) & (second[:count] == batch.labels)
-        self._remember([each[:count].detach() for each in maps], batch, correct & inside[:count])
-        agreed = (first == second)[count:] & inside[count:]
+        self._remember([each[:count].detach() for each in maps], batch, correct & valid[:count])
+        agreed = (first == second)[count:] & valid[count:]
         confidence = logits[0][count:].detach().softmax(dim=1).amax(dim=1)
         places = [
             surest_voxels(confidence, agreed & (first[count:] == k), self.config.positions)
@@ -232,7 +232,7 @@ class CAML(Method):
         channels = [network.decoder_channels[-1] for network in self._networks]
         self.relations = Relations(channels, facts.classes, config)
         self.rampup_steps = config.rampup_steps or max(1, facts.total_steps // 5)
-        self._answers: list[Tensor] = []
+        self._predictions: list[Tensor] = []
 
     @property
     def _networks(self) -> list[Network]:
@@ -240,14 +240,16 @@ class CAML(Method):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """What labels teach both, agreement on all crops, and alike relations on unlabelled."""
-        crops, inside = batch.first.values, batch.first.inside
+        crops, valid = batch.first.values, batch.first.valid
         maps = [network.decode(network.encode(crops)) for network in self._networks]
         logits = [
             network.head(own).float() for network, own in zip(self._networks, maps, strict=True)
         ]
-        self._answers = [each[batch.labelled_count :].detach().softmax(dim=1) for each in logits]
+        self._predictions = [
+            each[batch.labelled_count :].detach().softmax(dim=1) for each in logits
+        ]
         # Targets are not detached, as in the release and in MC-Net, which it is taken from.
-        distance = mutual_loss(logits, inside, temperature=SHARPENING, detached=False)
+        distance = mutual_loss(logits, valid, temperature=SHARPENING, detached=False)
         ramp = sigmoid_rampup(step, self.rampup_steps)
         relation = self.relations(maps, logits, batch)
         return {
@@ -274,8 +276,8 @@ class CAML(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the plain network's last labels, and how far the other one agrees."""
-        if not self._answers:
+        if not self._predictions:
             return {}
-        plain, attentive = self._answers
-        inside = batch.first.inside[batch.labelled_count :]
-        return answer_shares(plain, inside) | divergence_figures(plain, attentive, inside)
+        plain, attentive = self._predictions
+        valid = batch.first.valid[batch.labelled_count :]
+        return predicted_fractions(plain, valid) | divergence_figures(plain, attentive, valid)

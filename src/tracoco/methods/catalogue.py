@@ -174,7 +174,7 @@ def _facts(name: str, cost: MethodCost | None) -> dict[str, Any]:
         "idea": row.idea,
         "faithful": row.faithful,
         "caution": row.caution,
-        "teaches": list(row.taught),
+        "teaches": list(row.trained_by_unlabelled),
         **{key: getattr(cost, key) if cost else None for key in COSTS},
     }
 

@@ -20,8 +20,8 @@ class CPS(CoTraining):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised learning of both, plus cross-entropy with the peer's labels."""
         first = self.logits(self.needed_crops(batch))
-        taught = self.semi_supervised(batch, first, ce_loss)
+        semi_supervised = self.semi_supervised(batch, first, ce_loss)
         return {
             "supervised": labelled_losses(first, batch),
-            "ce": self.unsupervised_weight(step) * taught,
+            "ce": self.unsupervised_weight(step) * semi_supervised,
         }

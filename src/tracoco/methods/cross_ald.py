@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 from torch.distributions import Beta
 
-from tracoco.losses.consistency import answer_distance
+from tracoco.losses.consistency import prediction_distance
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, unit_length
 from tracoco.methods.parts.cutmix import draw_partners
@@ -78,13 +78,13 @@ class Crossing:
 
     partner: Tensor
     """[B]."""
-    share: Tensor
+    fraction: Tensor
     """[B]."""
 
     def __call__(self, values: Tensor) -> Tensor:
         """Mix crops or probabilities [B, C, ...]."""
-        share = self.share.reshape(-1, *[1] * (values.ndim - 1))
-        return share * values + (1 - share) * values[self.partner]
+        fraction = self.fraction.reshape(-1, *[1] * (values.ndim - 1))
+        return fraction * values + (1 - fraction) * values[self.partner]
 
 
 class CrossALD(SSNet):
@@ -100,33 +100,35 @@ class CrossALD(SSNet):
         self.particles = config.particles or PARTICLES[facts.dimensions]
         self.mixing = config.mixing
 
-    def smoothness(self, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """Mean distance of answers to mixed changed crops from the mixture of the answers."""
         crossing = draw_crossing(len(crops), self.mixing, crops.device)
-        target, both = crossing(answer), inside & inside[crossing.partner]
-        lengths = crop_lengths(inside, crops.shape[1], self.radius)
+        target, both = crossing(prediction), valid & valid[crossing.partner]
+        lengths = crop_lengths(valid, crops.shape[1], self.radius)
         distances = []
         with frozen_statistics(self.network):
-            for direction in self.directions(crops, answer, inside):
-                changed = crossing(crops + lengths * unit_length(direction, inside))
+            for direction in self.directions(crops, prediction, valid):
+                changed = crossing(crops + lengths * unit_length(direction, valid))
                 moved = self.network(changed).float().softmax(dim=1)
-                distances.append(answer_distance(moved, target, both))
-        self._answers = (target, moved.detach())
+                distances.append(prediction_distance(moved, target, both))
+        self._predictions = (target, moved.detach())
         return torch.stack(distances).mean()
 
-    def directions(self, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    def directions(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """One step of all particles of each crop, [N, B, C, ...].
 
         The paper weighs the score against the push between particles by constants that are not
         public: here scores have length one, as the particles have that keep apart.
         """
-        starts = [random_directions(crops, inside) for _ in range(self.particles)]
-        scores = [unit_length(self.score(start, crops, answer, inside), inside) for start in starts]
+        starts = [random_directions(crops, valid) for _ in range(self.particles)]
+        scores = [
+            unit_length(self.score(start, crops, prediction, valid), valid) for start in starts
+        ]
         places = torch.stack(starts)
         return stein_directions(places, torch.stack(scores), median_variances(places))
 
 
 def draw_crossing(count: int, mixing: float, device: torch.device) -> Crossing:
     """A share for each crop, and a partner that is never the crop itself."""
-    share = Beta(mixing, mixing).sample((count,))
-    return Crossing(draw_partners(count).to(device), share.to(device))
+    fraction = Beta(mixing, mixing).sample((count,))
+    return Crossing(draw_partners(count).to(device), fraction.to(device))

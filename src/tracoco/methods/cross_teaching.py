@@ -51,15 +51,15 @@ class CrossTeaching(Peers):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Both learn from labels, and on unlabelled crops from each other's labels."""
         unlabelled = slice(batch.labelled_count, None)
-        answers = self.training_pass(batch)
-        labels = [most_likely(logits[unlabelled].detach()) for logits in answers]
-        inside = batch.first.inside[unlabelled]
-        taught = [
-            class_dice_losses(logits[unlabelled], peer, inside).mean()
-            for logits, peer in zip(answers, reversed(labels), strict=True)
+        predictions = self.training_pass(batch)
+        labels = [most_likely(logits[unlabelled].detach()) for logits in predictions]
+        valid = batch.first.valid[unlabelled]
+        losses = [
+            class_dice_losses(logits[unlabelled], peer, valid).mean()
+            for logits, peer in zip(predictions, reversed(labels), strict=True)
         ]
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
-            "supervised": labelled_losses(answers, batch),
-            "dice": weight * torch.stack(taught).sum(),
+            "supervised": labelled_losses(predictions, batch),
+            "dice": weight * torch.stack(losses).sum(),
         }

@@ -1,6 +1,6 @@
 """DCNet (Chen et al., MICCAI 2023): decoupled consistency of two decoders.
 
-In its losses, logits are those of the two decoders for the same crops, [B, C, ...]; `inside`,
+In its losses, logits are those of the two decoders for the same crops, [B, C, ...]; `valid`,
 [B, ...], is false where a crop is padding. `sure`, [B, C, ...], is true for classes that both
 decoders are sure of.
 """
@@ -20,9 +20,9 @@ from tracoco.methods.parts.decoders import SeveralDecoders, SharedEncoder, relea
 from tracoco.settings import Settings
 
 
-def least_confidence(logits: Sequence[Tensor], inside: Tensor) -> Tensor:
+def least_confidence(logits: Sequence[Tensor], valid: Tensor) -> Tensor:
     """Mean of the largest class probability, of the decoder that is less sure on the whole."""
-    means = [masked_mean(each.softmax(dim=1).amax(dim=1), inside) for each in logits]
+    means = [masked_mean(each.softmax(dim=1).amax(dim=1), valid) for each in logits]
     return torch.stack(means).amin()
 
 
@@ -32,7 +32,7 @@ def sure_classes(logits: Sequence[Tensor], threshold: Tensor) -> Tensor:
 
 
 def follow_loss(
-    logits: tuple[Tensor, Tensor], sure: Tensor, inside: Tensor, *, temperature: float
+    logits: tuple[Tensor, Tensor], sure: Tensor, valid: Tensor, *, temperature: float
 ) -> Tensor:
     """Where they are not sure, the smaller probability of a class follows the larger one.
 
@@ -44,11 +44,11 @@ def follow_loss(
     leads, trails = (first > second) & ~sure, (second > first) & ~sure
     pulled = leads * (sharp_first.detach() - sharp_second).square()
     pulled = pulled + trails * (sharp_second.detach() - sharp_first).square()
-    return masked_mean(pulled.mean(dim=1), inside)
+    return masked_mean(pulled.mean(dim=1), valid)
 
 
 def cross_label_loss(
-    logits: tuple[Tensor, Tensor], sure: Tensor, inside: Tensor, *, everywhere: Tensor
+    logits: tuple[Tensor, Tensor], sure: Tensor, valid: Tensor, *, everywhere: Tensor
 ) -> Tensor:
     """Where they are sure, each learns the other's label; a sum over voxels, divided by all.
 
@@ -59,18 +59,18 @@ def cross_label_loss(
     counted = allowed.any(dim=1)
     labels = [most_likely(each.detach().softmax(dim=1) * allowed) for each in logits]
     losses = [
-        masked_mean(counted * F.cross_entropy(own, label, reduction="none"), inside)
+        masked_mean(counted * F.cross_entropy(own, label, reduction="none"), valid)
         for own, label in zip(logits, reversed(labels), strict=True)
     ]
     return torch.stack(losses).sum()
 
 
-def attention_loss(learner: Tensor, guide: Tensor, inside: Tensor) -> Tensor:
+def attention_loss(learner: Tensor, guide: Tensor, valid: Tensor) -> Tensor:
     """Squared distance of where two maps [B, C, ...] of one size are strong, a mean over voxels.
 
-    No gradient reaches the guide. `inside` is of the crops, whatever the size of the maps.
+    No gradient reaches the guide. `valid` is of the crops, whatever the size of the maps.
     """
-    mask = F.interpolate(inside.unsqueeze(1).float(), learner.shape[2:])
+    mask = F.interpolate(valid.unsqueeze(1).float(), learner.shape[2:])
     distance = _attention(learner, mask) - _attention(guide.detach(), mask)
     return masked_mean(distance.square(), mask.flatten(1))
 
@@ -123,7 +123,7 @@ class DCNet(SharedEncoder):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """The decoders' supervised losses, and on all crops what each part learns from others."""
-        inside = batch.first.inside
+        valid = batch.first.valid
         features = self.decoders.first.encode(batch.first.values)
         levels = [branch.decoder(features) for branch in self.decoders.branches]
         first, second = (
@@ -132,38 +132,38 @@ class DCNet(SharedEncoder):
         )
         logits = (first, second)
         self.remember(batch, logits)
-        confidence = least_confidence(logits, inside).detach()
+        confidence = least_confidence(logits, valid).detach()
         self.move_threshold(confidence, step)
         sure = sure_classes(logits, self.threshold)
         everywhere = confidence >= self.config.largest_threshold
-        unsure = follow_loss(logits, sure, inside, temperature=self.config.temperature)
-        labels = cross_label_loss(logits, sure, inside, everywhere=everywhere)
-        attention = attend(features, levels[1], inside)
-        share = self.config.unsure_share * sigmoid_rampup(step, self.rampup_steps)
+        unsure = follow_loss(logits, sure, valid, temperature=self.config.temperature)
+        labels = cross_label_loss(logits, sure, valid, everywhere=everywhere)
+        attention = attend(features, levels[1], valid)
+        fraction = self.config.unsure_share * sigmoid_rampup(step, self.rampup_steps)
         weight = self.config.consistency_weight
         return {
             "supervised": self.supervised(batch, logits).sum(),
-            "attention": (1 - share) * weight * attention,
-            "unsure": share * weight * unsure,
+            "attention": (1 - fraction) * weight * attention,
+            "unsure": fraction * weight * unsure,
             "labels": self.config.label_weight * labels,
         }
 
     @torch.no_grad()
     def move_threshold(self, confidence: Tensor, step: int) -> None:
         """Average the threshold with the confidence, which counts the more the later it is."""
-        share = linear_rampup(step + 1, self.total_steps)
-        self.threshold.lerp_(confidence, share)
+        fraction = linear_rampup(step + 1, self.total_steps)
+        self.threshold.lerp_(confidence, fraction)
         self.threshold.clamp_(self.smallest_threshold, self.config.largest_threshold)
 
 
-def attend(features: list[Tensor], levels: list[Tensor], inside: Tensor) -> Tensor:
+def attend(features: list[Tensor], levels: list[Tensor], valid: Tensor) -> Tensor:
     """The encoder's attention follows the decoder's; a sum over the levels that both have.
 
     Args:
         features: the encoder's maps, fine to coarse; the coarsest goes into the decoder.
         levels: the decoder's maps, coarse to fine.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
     # Not strict: a decoder may double once more than the encoder has maps for.
     pairs = zip(reversed(features[:-1]), levels, strict=False)
-    return torch.stack([attention_loss(own, guide, inside) for own, guide in pairs]).sum()
+    return torch.stack([attention_loss(own, guide, valid) for own, guide in pairs]).sum()

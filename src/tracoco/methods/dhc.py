@@ -16,9 +16,7 @@ from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
 from tracoco.settings import Settings
 
 
-def weighted_cross_entropy(
-    logits: Tensor, label: Tensor, inside: Tensor, weights: Tensor
-) -> Tensor:
+def weighted_cross_entropy(logits: Tensor, label: Tensor, valid: Tensor, weights: Tensor) -> Tensor:
     """Mean cross-entropy of the voxels inside, each by the weight of its class.
 
     The sum is divided by the weights of the voxels, and not by their number. Where no voxel has a
@@ -27,17 +25,17 @@ def weighted_cross_entropy(
     Args:
         logits: the network's output, [B, C, ...].
         label: class indices, [B, ...].
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
         weights: of the classes, [C].
     """
-    weight = weights[label] * inside
+    weight = weights[label] * valid
     loss = F.cross_entropy(logits, label, reduction="none")
     return (loss * weight).sum() / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
 
 
-def weighted_dice_loss(logits: Tensor, label: Tensor, inside: Tensor, weights: Tensor) -> Tensor:
+def weighted_dice_loss(logits: Tensor, label: Tensor, valid: Tensor, weights: Tensor) -> Tensor:
     """1 - Dice of each foreground class, times its weight, then the mean of the classes."""
-    return (weights * class_dice_losses(logits, label, inside))[1:].mean()
+    return (weights * class_dice_losses(logits, label, valid))[1:].mean()
 
 
 SMALLEST = 1e-8
@@ -67,15 +65,15 @@ class DifficultyWeights(nn.Module):
         self.register_buffer("missing", torch.ones(classes))
 
     @torch.no_grad()
-    def forward(self, logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
         """Take in this step's answer to the labelled crops; the weight of each class, [C].
 
         Args:
             logits: of the labelled crops, [B, C, ...].
             label: their class indices, [B, ...].
-            inside: false where they are padding, [B, ...].
+            valid: false where they are padding, [B, ...].
         """
-        dice = self._class_dice(most_likely(logits), label, inside)
+        dice = self._class_dice(most_likely(logits), label, valid)
         change, ratio = dice - self.dice, (dice / self.dice).log()
         self.dice.copy_(dice)
         self._average(self.learnt, change.clamp(min=0) * ratio)
@@ -87,11 +85,11 @@ class DifficultyWeights(nn.Module):
     def _average(self, past: Tensor, newest: Tensor) -> None:
         past.lerp_(newest, 1 - self.kept)
 
-    def _class_dice(self, answer: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    def _class_dice(self, prediction: Tensor, label: Tensor, valid: Tensor) -> Tensor:
         """Dice of each class; where a class is neither labelled nor answered, its last one."""
         classes = len(self.dice)
-        shared = class_counts(answer, inside & (answer == label), classes)
-        total = class_counts(answer, inside, classes) + class_counts(label, inside, classes)
+        shared = class_counts(prediction, valid & (prediction == label), classes)
+        total = class_counts(prediction, valid, classes) + class_counts(label, valid, classes)
         dice = (2 * shared / total.clamp(min=1)).clamp(min=SMALLEST)
         return torch.where(total > 0, dice, self.dice)
 
@@ -187,27 +185,27 @@ class DHC(Peers):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Labels, and each other's hard labels, both by class weights of this step."""
-        labelled, inside = slice(batch.labelled_count), batch.first.inside
-        answers = self.training_pass(batch)
-        labels = [most_likely(logits.detach()) for logits in answers]
-        weights = self._class_weights(batch, answers[0], labels[1])
-        supervised, taught = [], []
-        for logits, peer, weight in zip(answers, reversed(labels), weights, strict=True):
-            own = (logits[labelled], batch.labels, inside[labelled], weight)
+        labelled, valid = slice(batch.labelled_count), batch.first.valid
+        predictions = self.training_pass(batch)
+        labels = [most_likely(logits.detach()) for logits in predictions]
+        weights = self._class_weights(batch, predictions[0], labels[1])
+        supervised, losses = [], []
+        for logits, peer, weight in zip(predictions, reversed(labels), weights, strict=True):
+            own = (logits[labelled], batch.labels, valid[labelled], weight)
             supervised += [weighted_cross_entropy(*own), weighted_dice_loss(*own)]
-            taught.append(weighted_cross_entropy(logits, peer, inside, weight))
+            losses.append(weighted_cross_entropy(logits, peer, valid, weight))
         ramp = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
             "supervised": torch.stack(supervised).sum(),
-            "ce": ramp * torch.stack(taught).sum(),
+            "ce": ramp * torch.stack(losses).sum(),
         }
 
     def _class_weights(self, batch: Batch, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of each network, from the logits of one and the labels of the other."""
-        count, inside = batch.labelled_count, batch.first.inside
-        difficulty = self.difficulty(first[:count], batch.labels, inside[:count])
-        labelled = class_counts(batch.labels, inside[:count], self.classes)
-        unlabelled = class_counts(second[count:], inside[count:], self.classes)
+        count, valid = batch.labelled_count, batch.first.valid
+        difficulty = self.difficulty(first[:count], batch.labels, valid[:count])
+        labelled = class_counts(batch.labels, valid[:count], self.classes)
+        unlabelled = class_counts(second[count:], valid[count:], self.classes)
         return difficulty, self.distribution(labelled, unlabelled)
 
     def inference_network(self) -> nn.Module:

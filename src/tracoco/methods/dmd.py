@@ -9,7 +9,7 @@ from tracoco.methods.parts.co_training import Peers
 from tracoco.settings import Settings
 
 
-def soft_dice_loss(first: Tensor, second: Tensor, inside: Tensor) -> Tensor:
+def soft_dice_loss(first: Tensor, second: Tensor, valid: Tensor) -> Tensor:
     """1 - Dice of each foreground class over all crops together, then the mean of the classes.
 
     The denominators are squared sums, so that it is 0 where both answers are the same, however
@@ -18,11 +18,11 @@ def soft_dice_loss(first: Tensor, second: Tensor, inside: Tensor) -> Tensor:
     Args:
         first: probabilities, [B, C, ...].
         second: others of the same voxels.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
     smooth = 1e-5
     axes = [0, *range(2, first.ndim)]
-    weight = inside.unsqueeze(1)
+    weight = valid.unsqueeze(1)
     first, second = first[:, 1:] * weight, second[:, 1:] * weight
     shared = (first * second).sum(axes)
     total = (first.square() + second.square()).sum(axes)
@@ -53,10 +53,10 @@ class DMD(Peers):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
         """Both learn from labels, and each is pulled to the other."""
-        answers = self.training_pass(batch)
-        first, second = ((each / self.config.temperature).softmax(dim=1) for each in answers)
-        distance = soft_dice_loss(first, second, batch.first.inside)
+        predictions = self.training_pass(batch)
+        first, second = ((each / self.config.temperature).softmax(dim=1) for each in predictions)
+        distance = soft_dice_loss(first, second, batch.first.valid)
         return {
-            "supervised": labelled_losses(answers, batch),
+            "supervised": labelled_losses(predictions, batch),
             "distillation": self.config.unsupervised_weight * distance,
         }

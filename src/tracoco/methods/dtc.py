@@ -32,20 +32,20 @@ class DTC(TwoHeads):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """What labels teach, and the agreement of both heads on all crops."""
         logits, maps = self.look(batch.first.values)
-        apart = dual_task_loss(logits, maps, batch.first.inside, steepness=self._steepness)
+        apart = dual_task_loss(logits, maps, batch.first.valid, steepness=self._steepness)
         agreement = {"dual_task": self.unsupervised_weight(step) * apart}
         return self.learn_labels(batch, logits, maps) | agreement
 
 
-def dual_task_loss(logits: Tensor, maps: Tensor, inside: Tensor, *, steepness: float) -> Tensor:
+def dual_task_loss(logits: Tensor, maps: Tensor, valid: Tensor, *, steepness: float) -> Tensor:
     """Squared difference of two masks, mean over voxels and foreground classes.
 
     Args:
         logits: of the mask, [B, C, ...].
         maps: signed distances, [B, C - 1, ...], which enclose a mask where they are negative.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
         steepness: of the sigmoid that makes a mask of distances. Both sides have a gradient.
     """
     enclosed = (-steepness * maps).sigmoid()
     difference = enclosed - logits.softmax(dim=1)[:, 1:]
-    return masked_mean(difference.square().mean(dim=1), inside)
+    return masked_mean(difference.square().mean(dim=1), valid)

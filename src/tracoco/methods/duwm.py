@@ -41,20 +41,20 @@ class DUWM(StudentTeacher):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, two weighted distances to the teacher, and the student's entropy."""
-        crops, inside = batch.first.values, batch.first.inside
+        crops, valid = batch.first.values, batch.first.valid
         unlabelled = slice(batch.labelled_count, None)
         logits, features = look(self.student, crops)
         with torch.no_grad():
             target_logits, target_features = look(self.teacher.network, self.noisy(crops))
         target = target_logits.softmax(dim=1)
-        self.remember(logits[unlabelled], target[unlabelled], inside[unlabelled])
+        self.remember(logits[unlabelled], target[unlabelled], valid[unlabelled])
         probability = logits.softmax(dim=1)
         trusts = self.trusts(crops)
         self._trust = trusts[0][unlabelled]
         weight = self.consistency_weight(step)
-        answered = weighted_mse(probability, target, trusts[0], inside)
-        featured = weighted_mse(features, target_features, trusts[1], inside)
-        unsure = masked_mean(normalised_entropy(probability), inside)
+        answered = weighted_mse(probability, target, trusts[0], valid)
+        featured = weighted_mse(features, target_features, trusts[1], valid)
+        unsure = masked_mean(normalised_entropy(probability), valid)
         return {
             "supervised": labelled_loss(logits, batch),
             "consistency": weight * answered,
@@ -70,15 +70,15 @@ class DUWM(StudentTeacher):
             return logits.softmax(dim=1), features
 
         passes = self.config.passes
-        answer, features = mean_of_passes(maps, crops, noise=self.noise, passes=passes)
-        return normalised_entropy(answer).neg().exp(), normalised_entropy(features).neg().exp()
+        prediction, features = mean_of_passes(maps, crops, noise=self.noise, passes=passes)
+        return normalised_entropy(prediction).neg().exp(), normalised_entropy(features).neg().exp()
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also the mean weight that the teacher's answers have on the unlabelled crops."""
         if self._trust is None:
             return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        return super().health(batch) | {"trust": float(masked_mean(self._trust, inside))}
+        valid = batch.first.valid[batch.labelled_count :]
+        return super().health(batch) | {"trust": float(masked_mean(self._trust, valid))}
 
 
 def look(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:

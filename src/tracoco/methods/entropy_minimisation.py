@@ -7,7 +7,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares
+from tracoco.methods.parts.pseudo_label_statistics import predicted_fractions
 from tracoco.settings import Settings
 
 
@@ -44,7 +44,7 @@ class EntropyMinimisation(Method):
         logits = self.network(batch.first.values).float()
         probability = logits[unlabelled].softmax(dim=1)
         self._answer = probability.detach()
-        entropy = masked_mean(normalised_entropy(probability), batch.first.inside[unlabelled])
+        entropy = masked_mean(normalised_entropy(probability), batch.first.valid[unlabelled])
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
             "supervised": labelled_loss(logits, batch),
@@ -55,6 +55,6 @@ class EntropyMinimisation(Method):
         """Class shares of the last answers, and their entropy as a share of the largest."""
         if self._answer is None:
             return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        entropy = masked_mean(normalised_entropy(self._answer), inside)
-        return answer_shares(self._answer, inside) | {"entropy": float(entropy)}
+        valid = batch.first.valid[batch.labelled_count :]
+        entropy = masked_mean(normalised_entropy(self._answer), valid)
+        return predicted_fractions(self._answer, valid) | {"entropy": float(entropy)}

@@ -41,7 +41,7 @@ class FixMatch(WeakToStrong):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
         """Supervised, and what the labels of unlabelled crops teach about their strong view."""
         logits = self.network(batch.first.values).float()
-        lesson = self.strong_lesson(self.answers(batch, logits))
+        lesson = self.strong_lesson(self.predictions(batch, logits))
         learnt = self._learn(self.network(lesson.crops).float(), lesson)
         return {
             "supervised": labelled_loss(logits, batch),
@@ -52,4 +52,4 @@ class FixMatch(WeakToStrong):
         if self.config.loss == "dice":
             return lesson.dice(logits)
         loss = F.cross_entropy(logits, lesson.label, reduction="none")
-        return masked_mean(loss * lesson.sure, lesson.inside)
+        return masked_mean(loss * lesson.sure, lesson.valid)

@@ -42,14 +42,14 @@ class ICT(StudentTeacher):
         A voxel counts where both crops of its blend lie inside the scan.
         """
         count = batch.labelled_count
-        crops, inside = batch.first.values[count:], batch.first.inside[count:]
-        shares = draw_shares(len(crops), self.config.alpha).to(crops.device)
-        answer = blend(self.teacher(self.noisy(crops)), shares)
-        seen = torch.cat([batch.first.values[:count], blend(crops, shares)])
+        crops, valid = batch.first.values[count:], batch.first.valid[count:]
+        fractions = draw_fractions(len(crops), self.config.alpha).to(crops.device)
+        prediction = blend(self.teacher(self.noisy(crops)), fractions)
+        seen = torch.cat([batch.first.values[:count], blend(crops, fractions)])
         logits = self.student(seen).float()
-        first, second = halves(inside)
-        self.remember(logits[count:], answer, first & second)
-        distance = mse_loss(logits[count:], answer, first & second)
+        first, second = halves(valid)
+        self.remember(logits[count:], prediction, first & second)
+        distance = mse_loss(logits[count:], prediction, first & second)
         return {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
@@ -65,12 +65,12 @@ def halves(values: Tensor) -> tuple[Tensor, Tensor]:
     return values[: len(values) - half], values[half:]
 
 
-def draw_shares(count: int, alpha: float) -> Tensor:
+def draw_fractions(count: int, alpha: float) -> Tensor:
     """The share of the second crop in each pair of `count` crops."""
     return Beta(alpha, alpha).sample((count - count // 2,))
 
 
-def blend(values: Tensor, shares: Tensor) -> Tensor:
+def blend(values: Tensor, fractions: Tensor) -> Tensor:
     """One map out of the two of each pair, [B, C, ...]."""
     first, second = halves(values)
-    return first.lerp(second, shares.reshape(-1, *(1,) * (values.ndim - 1)))
+    return first.lerp(second, fractions.reshape(-1, *(1,) * (values.ndim - 1)))

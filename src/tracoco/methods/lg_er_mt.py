@@ -14,7 +14,7 @@ from tracoco.methods.method import labelled_loss
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
-def similarity_loss(own: Tensor, other: Tensor, inside: Tensor) -> Tensor:
+def similarity_loss(own: Tensor, other: Tensor, valid: Tensor) -> Tensor:
     """Squared difference of two answers' similarities of voxels, mean over all pairs of voxels.
 
     The similarity of two voxels is the cosine between their class probabilities. A cube of 16
@@ -25,14 +25,14 @@ def similarity_loss(own: Tensor, other: Tensor, inside: Tensor) -> Tensor:
     Args:
         own: class probabilities of cubes, [B, C, ...]; these learn.
         other: those of the teacher; no gradient reaches them.
-        inside: false where a cube is padding, [B, ...]; such voxels are in no pair.
+        valid: false where a cube is padding, [B, ...]; such voxels are in no pair.
     """
-    counted = inside.flatten(1)
+    counted = valid.flatten(1)
     # In full precision: half of it would round away how little a teacher differs.
     with torch.autocast(own.device.type, enabled=False):
         learner, teacher = (
-            F.normalize(answer.float().flatten(2), dim=1) * counted.unsqueeze(1)
-            for answer in (own, other.detach())
+            F.normalize(prediction.float().flatten(2), dim=1) * counted.unsqueeze(1)
+            for prediction in (own, other.detach())
         )
         apart = learner - teacher
         squares = (learner @ learner.mT + teacher @ teacher.mT) * (apart @ apart.mT)
@@ -66,35 +66,35 @@ class LGERMT(StudentTeacher):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, three comparisons with the teacher, the entropy of unlabelled crops."""
-        unlabelled, inside = slice(batch.labelled_count, None), batch.first.inside
+        unlabelled, valid = slice(batch.labelled_count, None), batch.first.valid
         logits = self.student(batch.first.values).float()
-        answer = self.teacher(self.noisy(batch.first.values))
-        self.remember(logits[unlabelled], answer[unlabelled], inside[unlabelled])
+        prediction = self.teacher(self.noisy(batch.first.values))
+        self.remember(logits[unlabelled], prediction[unlabelled], valid[unlabelled])
         probability = logits.softmax(dim=1)
         entropy = normalised_entropy(probability[unlabelled])
         weight = self.config.structure_weight * self.rampup(step)
         return {
             "supervised": labelled_loss(logits, batch),
-            "consistency": self.consistency_weight(step) * mse_loss(logits, answer, inside) / 2,
-            "local": weight * self.local_difference(probability, answer, inside),
-            "global": weight * information_difference(probability, answer, inside),
-            "entropy": weight * masked_mean(entropy, inside[unlabelled]),
+            "consistency": self.consistency_weight(step) * mse_loss(logits, prediction, valid) / 2,
+            "local": weight * self.local_difference(probability, prediction, valid),
+            "global": weight * information_difference(probability, prediction, valid),
+            "entropy": weight * masked_mean(entropy, valid[unlabelled]),
         }
 
-    def local_difference(self, probability: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    def local_difference(self, probability: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """How differently the voxels of a cube resemble each other, in cubes drawn anew."""
-        places = draw_cubes(inside.shape[1:], self.config.cube, self.config.cubes)
+        places = draw_cubes(valid.shape[1:], self.config.cube, self.config.cubes)
         own, other, counted = (
             torch.cat([maps[:, :, *place] for place in places])
-            for maps in (probability, answer, inside.unsqueeze(1))
+            for maps in (probability, prediction, valid.unsqueeze(1))
         )
         return similarity_loss(own, other, counted.squeeze(1))
 
 
-def information_difference(probability: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+def information_difference(probability: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
     """Half the squared difference of the self-information, mean over classes and voxels."""
-    difference = self_information(probability) - self_information(answer)
-    return masked_mean(difference.square().mean(dim=1), inside) / 2
+    difference = self_information(probability) - self_information(prediction)
+    return masked_mean(difference.square().mean(dim=1), valid) / 2
 
 
 def draw_cubes(size: Sequence[int], side: int, count: int) -> list[tuple[slice, ...]]:

@@ -61,7 +61,7 @@ class MCCauSSL(SharedEncoder):
         self.remember(batch, logits)
         distance = mutual_loss(
             [each[batch.labelled_count :] for each in logits],
-            batch.first.inside[batch.labelled_count :],
+            batch.first.valid[batch.labelled_count :],
             temperature=self.config.temperature,
             detached=True,
         )

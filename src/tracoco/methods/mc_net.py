@@ -136,7 +136,7 @@ class MCNet(SharedEncoder):
 
         With several scales both terms are means over them.
         """
-        scales = self._answers_at_scales(batch.first.values)
+        scales = self._predictions_at_scales(batch.first.values)
         self.remember(batch, scales[-1])
         supervised = [self.supervised(batch, logits).sum() for logits in scales]
         distances = [self._distance(batch, logits) for logits in scales]
@@ -146,7 +146,7 @@ class MCNet(SharedEncoder):
             "consistency": weight * torch.stack(distances).mean(),
         }
 
-    def _answers_at_scales(self, crops: Tensor) -> list[list[Tensor]]:
+    def _predictions_at_scales(self, crops: Tensor) -> list[list[Tensor]]:
         if self.scales == 1:
             return [self.decoders(crops)]
         return self.decoders.at_scales(crops)
@@ -154,7 +154,7 @@ class MCNet(SharedEncoder):
     def _distance(self, batch: Batch, logits: list[Tensor]) -> Tensor:
         return mutual_loss(
             logits,
-            batch.first.inside,
+            batch.first.valid,
             temperature=self.config.temperature,
             detached=self.config.detached,
         )

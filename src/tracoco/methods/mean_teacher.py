@@ -29,12 +29,12 @@ class MeanTeacher(StudentTeacher):
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, and the squared distance to the teacher's probabilities."""
-        count, inside = batch.labelled_count, batch.first.inside
+        count, valid = batch.labelled_count, batch.first.valid
         logits = self.student(batch.first.values).float()
         start = count if self.config.on == "unlabelled" else 0
-        answer = self.teacher(self.noisy(batch.first.values[start:]))
-        self.remember(logits[count:], answer[count - start :], inside[count:])
-        distance = mse_loss(logits[start:], answer, inside[start:])
+        prediction = self.teacher(self.noisy(batch.first.values[start:]))
+        self.remember(logits[count:], prediction[count - start :], valid[count:])
+        distance = mse_loss(logits[start:], prediction, valid[start:])
         return {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,

@@ -94,7 +94,7 @@ class Method(nn.Module, ABC):
         return {}
 
     @property
-    def remedy(self) -> str:
+    def advice(self) -> str:
         """What to change when the pseudo-labels lose a structure; warnings end with it."""
         return "let them count less, or later; `tracoco methods NAME` has the settings for it"
 
@@ -153,12 +153,12 @@ def _owner(config: type[Settings], key: str) -> type | None:
 def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:
     """The supervised loss of the labelled crops, which come first in `logits`."""
     labelled = slice(batch.labelled_count)
-    return supervised_loss(logits[labelled], batch.labels, batch.first.inside[labelled])
+    return supervised_loss(logits[labelled], batch.labels, batch.first.valid[labelled])
 
 
-def labelled_losses(answers: Sequence[Tensor], batch: Batch) -> Tensor:
+def labelled_losses(predictions: Sequence[Tensor], batch: Batch) -> Tensor:
     """Eq. (2): the supervised losses of several networks, summed."""
-    return torch.stack([labelled_loss(logits, batch) for logits in answers]).sum()
+    return torch.stack([labelled_loss(logits, batch) for logits in predictions]).sum()
 
 
 def uniform_noise(crops: Tensor, amount: float) -> Tensor:

@@ -13,7 +13,7 @@ from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.class_patches import Labelled, PatchChooser, patch_size
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
@@ -219,7 +219,7 @@ class PatchCL(Method):
         self.contrast = PatchContrast(facts.classes, config)
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or facts.total_steps
-        self._answers: tuple[Tensor, Tensor] | None = None
+        self._predictions: tuple[Tensor, Tensor] | None = None
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss and contrast, and past the first stage agreement with the teacher."""
@@ -229,15 +229,15 @@ class PatchCL(Method):
             terms, labels = {}, batch.labels
         else:
             logits = self.student(first.values).float()
-            answer = self.teacher(first.values[count:])
-            self._answers = (logits[count:].detach().softmax(dim=1), answer)
+            prediction = self.teacher(first.values[count:])
+            self._predictions = (logits[count:].detach().softmax(dim=1), prediction)
             weight = self.config.consistency_weight * sigmoid_rampup(step, self.rampup_steps)
-            distance = mse_loss(logits[count:], answer, first.inside[count:])
+            distance = mse_loss(logits[count:], prediction, first.valid[count:])
             terms = {"consistency": weight * distance}
-            labels = torch.cat([batch.labels, most_likely(answer)])
+            labels = torch.cat([batch.labels, most_likely(prediction)])
         used = slice(len(logits))
         entropy = normalised_entropy(logits.detach().softmax(dim=1))
-        labelled = Labelled(first.values[used], labels, first.inside[used], entropy)
+        labelled = Labelled(first.values[used], labels, first.valid[used], entropy)
         teacher = cast("Embedder", self.teacher.network)
         contrast = self.contrast(self.student, teacher, labelled)
         return {
@@ -265,9 +265,9 @@ class PatchCL(Method):
     def health(self, batch: Batch) -> dict[str, float]:
         """Of the teacher's last labels, and the share of the patches that hold enough."""
         patches = {"patches": float(self.contrast.enough.float().mean())}
-        if self._answers is None:
+        if self._predictions is None:
             return patches
-        student, teacher = self._answers
-        inside = batch.first.inside[batch.labelled_count :]
-        shares = answer_shares(teacher, inside)
-        return shares | divergence_figures(student, teacher, inside) | patches
+        student, teacher = self._predictions
+        valid = batch.first.valid[batch.labelled_count :]
+        fractions = predicted_fractions(teacher, valid)
+        return fractions | divergence_figures(student, teacher, valid) | patches

@@ -16,25 +16,25 @@ from tracoco.methods.parts.adversarial import steepest
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
 from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
 from tracoco.methods.parts.pseudo_label_pass import CleanPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.strong_view import strong_view
 from tracoco.methods.parts.student_teacher import move_average
 from tracoco.networks.network import with_features
 from tracoco.settings import Settings
 
 
-def confident_ce_loss(logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float) -> Tensor:
+def confident_ce_loss(logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float) -> Tensor:
     """Cross-entropy with the peer's label times its confidence, mean over the sure voxels alone.
 
     Args:
         logits: the learning network's output, [B, C, ...].
         peer: the teacher's probabilities of the same voxels; no gradient reaches them.
-        inside: false where the crop is padding, [B, ...].
+        valid: false where the crop is padding, [B, ...].
         likely: a voxel teaches where the peer's largest probability is at least this.
     """
     confidence, label = peer.detach().max(dim=1)
     loss = confidence * F.cross_entropy(logits, label, reduction="none")
-    return masked_mean(loss, inside & (confidence >= likely))
+    return masked_mean(loss, valid & (confidence >= likely))
 
 
 PROBE = 0.1
@@ -43,7 +43,7 @@ that, where float32 has no digits left."""
 
 
 def worst_noise(
-    decode: Callable[[list[Tensor]], Tensor], features: Sequence[Tensor], inside: Tensor
+    decode: Callable[[list[Tensor]], Tensor], features: Sequence[Tensor], valid: Tensor
 ) -> Tensor:
     """The direction, of length one in each crop, in which an answer changes most.
 
@@ -52,15 +52,15 @@ def worst_noise(
     Args:
         decode: from maps to logits.
         features: maps of an encoder, fine to coarse; no gradient reaches them.
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
     *fine, coarsest = (level.detach().float() for level in features)
     start = PROBE * _unit_length(torch.randn_like(coarsest))
     # In full precision: between two answers that are nearly alike, rounding would decide.
     with torch.autocast(coarsest.device.type, enabled=False), torch.no_grad():
-        answer = decode([*fine, coarsest]).softmax(dim=1)
+        prediction = decode([*fine, coarsest]).softmax(dim=1)
     gradient = steepest(
-        lambda noise: kl_loss(decode([*fine, coarsest + noise]), answer, inside), start
+        lambda noise: kl_loss(decode([*fine, coarsest + noise]), prediction, valid), start
     )
     return _unit_length(gradient)
 
@@ -91,10 +91,10 @@ class TwoTeachers(MeanOfNetworks):
         both = (first + second) / 2
         return first.softmax(dim=1), second.softmax(dim=1), both.softmax(dim=1)
 
-    def worst_noise(self, features: Sequence[Tensor], inside: Tensor) -> Tensor:
+    def worst_noise(self, features: Sequence[Tensor], valid: Tensor) -> Tensor:
         """The noise of length one, on a student's coarsest map, that misleads them most."""
         with clean_pass(self, self.form):
-            return worst_noise(self.decode, features, inside)
+            return worst_noise(self.decode, features, valid)
 
     def decode(self, features: list[Tensor]) -> Tensor:
         """What their decoders make of the student's maps."""
@@ -165,27 +165,27 @@ class PSMT(Method):
         # student's after hundreds of steps: of two networks, which is none.
         decay = min(RELEASED_DECAY, 1 - 1 / self.turn_steps)
         self.decay = decay if config.decay is None else config.decay
-        self._answers: tuple[Tensor, ...] = ()
+        self._predictions: tuple[Tensor, ...] = ()
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, and past the first stage cross-entropy with the teachers' labels."""
-        count, inside = batch.labelled_count, batch.first.inside
+        count, valid = batch.labelled_count, batch.first.valid
         if step < self.pretrain_steps:
             return {"supervised": self._pretrain(batch)}
-        answer = self._label(batch.first.values[count:])
-        crops = strong_view(batch.first.values, inside, self.limits)
+        prediction = self._label(batch.first.values[count:])
+        crops = strong_view(batch.first.values, valid, self.limits)
         if self.config.cutmix:
-            mix = draw_mix(len(answer), inside.shape[1:]).to(crops.device)
+            mix = draw_mix(len(prediction), valid.shape[1:]).to(crops.device)
             crops = torch.cat([crops[:count], mix(crops[count:])])
-            inside = torch.cat([inside[:count], mix(inside[count:])])
-            answer = mix(answer)
-        logits = self._perturbed(crops, inside)
-        taught = confident_ce_loss(
-            logits[count:], answer, inside[count:], likely=self.config.likely
+            valid = torch.cat([valid[:count], mix(valid[count:])])
+            prediction = mix(prediction)
+        logits = self._perturbed(crops, valid)
+        semi_supervised = confident_ce_loss(
+            logits[count:], prediction, valid[count:], likely=self.config.likely
         )
         return {
             "supervised": labelled_loss(logits, batch),
-            "confident_ce": self.unsupervised_weight(step) * taught,
+            "confident_ce": self.unsupervised_weight(step) * semi_supervised,
         }
 
     def unsupervised_weight(self, step: int) -> float:
@@ -216,30 +216,30 @@ class PSMT(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last pseudo-labels, how far teachers agree, how many are sure."""
-        if not self._answers:
+        if not self._predictions:
             return {}
-        first, second, both = self._answers
-        inside = batch.first.inside[batch.labelled_count :]
-        likely = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.likely, inside))}
-        return answer_shares(both, inside) | divergence_figures(first, second, inside) | likely
+        first, second, both = self._predictions
+        valid = batch.first.valid[batch.labelled_count :]
+        likely = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.likely, valid))}
+        return predicted_fractions(both, valid) | divergence_figures(first, second, valid) | likely
 
     def _pretrain(self, batch: Batch) -> Tensor:
         """The labelled crops as they are for each teacher, a strong view for the student."""
         crops = batch.first.values[: batch.labelled_count]
-        inside = batch.first.inside[: batch.labelled_count]
-        strong = strong_view(crops, inside, self.limits)
+        valid = batch.first.valid[: batch.labelled_count]
+        strong = strong_view(crops, valid, self.limits)
         logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
         return torch.stack([labelled_loss(each.float(), batch) for each in logits]).sum()
 
     def _label(self, crops: Tensor) -> Tensor:
         """The teachers' probabilities, without gradient."""
-        self._answers = self.teachers.label(crops)
-        return self._answers[-1]
+        self._predictions = self.teachers.label(crops)
+        return self._predictions[-1]
 
-    def _perturbed(self, crops: Tensor, inside: Tensor) -> Tensor:
+    def _perturbed(self, crops: Tensor, valid: Tensor) -> Tensor:
         """The student's logits, with the noise on its coarsest map that misleads teachers most."""
         *fine, coarsest = self.student.encode(crops)
-        noise = self.teachers.worst_noise([*fine, coarsest], inside)
+        noise = self.teachers.worst_noise([*fine, coarsest], valid)
         coarsest = coarsest + self.config.feature_noise * noise.to(coarsest.dtype)
         logits: Tensor = self.student.head(self.student.decode([*fine, coarsest]))
         return logits.float()

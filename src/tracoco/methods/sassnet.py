@@ -105,7 +105,7 @@ class SASSNet(TwoHeads):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """What labels teach, and to have unlabelled crops taken for labelled ones."""
         logits, maps = self.look(batch.first.values)
-        counted = batch.first.inside.unsqueeze(1)
+        counted = batch.first.valid.unsqueeze(1)
         shapes, crops = maps * counted, batch.first.values * counted
         self._shown = shapes.detach(), crops, batch.labelled_count
         unlabelled = slice(batch.labelled_count, None)

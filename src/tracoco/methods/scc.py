@@ -60,15 +60,15 @@ class ClassProjector(nn.Module):
             nn.Linear(WIDTHS[-1], WIDTHS[-1]), nn.Linear(WIDTHS[-1], classes)
         )
 
-    def forward(self, logits: Tensor, inside: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, valid: Tensor) -> Tensor:
         """A vector that sums to 1 for each class of each crop, [B, C, classes].
 
         Args:
             logits: of the crops, [B, C, ...]; each class is looked at by itself.
-            inside: false where the crops are padding, [B, ...]; there the maps are taken as 0, as
+            valid: false where the crops are padding, [B, ...]; there the maps are taken as 0, as
                 around the crops.
         """
-        maps = (logits * inside.unsqueeze(1)).flatten(0, 1).unsqueeze(1)
+        maps = (logits * valid.unsqueeze(1)).flatten(0, 1).unsqueeze(1)
         features = self.convolutions(F.pad(maps, _missing(maps)))
         vectors: Tensor = self.vectors(features.flatten(2).mean(dim=2)).float()
         return torch.unflatten(vectors.softmax(dim=1), 0, logits.shape[:2])
@@ -132,6 +132,6 @@ class SCC(SharedEncoder):
         return groups
 
     def _contrast(self, batch: Batch, logits: Tensor) -> Tensor:
-        vectors = self.projector(logits, batch.first.inside)
+        vectors = self.projector(logits, batch.first.valid)
         labelled, unlabelled = vectors[: batch.labelled_count], vectors[batch.labelled_count :]
         return class_contrast(labelled, unlabelled, temperature=self.config.temperature)

@@ -9,11 +9,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
-from tracoco.losses.consistency import answer_distance
+from tracoco.losses.consistency import prediction_distance
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, steepest, unit_length
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
@@ -83,12 +83,12 @@ class ClassSeparation(nn.Module):
             logits: what its head makes of that map.
             batch: whose first crops they are.
         """
-        inside, answer = batch.first.inside, most_likely(logits.detach())
+        valid, prediction = batch.first.valid, most_likely(logits.detach())
         labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
-        correct = (answer[labelled] == batch.labels) & inside[labelled]
+        correct = (prediction[labelled] == batch.labels) & valid[labelled]
         self._renew(features[labelled].detach(), batch.labels, correct)
-        return self._distance(features[labelled], batch.labels, inside[labelled]) + self._distance(
-            features[unlabelled], answer[unlabelled], inside[unlabelled]
+        return self._distance(features[labelled], batch.labels, valid[labelled]) + self._distance(
+            features[unlabelled], prediction[unlabelled], valid[unlabelled]
         )
 
     def _renew(self, features: Tensor, label: Tensor, correct: Tensor) -> None:
@@ -104,9 +104,9 @@ class ClassSeparation(nn.Module):
                     self.prototypes[index, :count] = candidates[best]
                     self.held[index] = torch.arange(KEPT, device=places.device) < count
 
-    def _distance(self, features: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+    def _distance(self, features: Tensor, label: Tensor, valid: Tensor) -> Tensor:
         classes = 1 + len(self.selectors)
-        places = [draw_voxels((label == k) & inside, self.positions) for k in range(classes)]
+        places = [draw_voxels((label == k) & valid, self.positions) for k in range(classes)]
         drawn = take_voxels(features, torch.cat(places))
         predicted = self.predictor(self.projector(drawn)).float()
         _, *parts = predicted.split([len(each) for each in places])
@@ -184,14 +184,14 @@ class SSNet(Method):
         self.rampup_steps = config.rampup_steps or max(1, round(released.ramp * facts.total_steps))
         self.radius = (released.radius if radius is None else radius) * facts.intensity_range
         self.probe = (config.probe or released.probe) * facts.intensity_range
-        self._answers: tuple[Tensor, Tensor] | None = None
+        self._predictions: tuple[Tensor, Tensor] | None = None
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Supervised loss, smoothness of all answers, and the distance to prototypes."""
-        crops, inside = batch.first.values, batch.first.inside
+        crops, valid = batch.first.values, batch.first.valid
         features = self.network.decode(self.network.encode(crops))
         logits = self.network.head(features).float()
-        smoothness = self.smoothness(crops, logits.detach().softmax(dim=1), inside)
+        smoothness = self.smoothness(crops, logits.detach().softmax(dim=1), valid)
         separation = self.config.separation_weight * self.separation(features, logits, batch)
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
@@ -200,28 +200,28 @@ class SSNet(Method):
             "separation": weight * separation,
         }
 
-    def smoothness(self, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """How far the worst small change of the crops moves the answer.
 
         The answer to hold on to is that of the training pass; the release makes another pass for
         it, in the same mode.
         """
         with frozen_statistics(self.network):
-            start = random_directions(crops, inside)
-            worst = unit_length(self.score(start, crops, answer, inside), inside)
-            change = crop_lengths(inside, crops.shape[1], self.radius) * worst
+            start = random_directions(crops, valid)
+            worst = unit_length(self.score(start, crops, prediction, valid), valid)
+            change = crop_lengths(valid, crops.shape[1], self.radius) * worst
             moved = self.network(crops + change).float().softmax(dim=1)
-        self._answers = (answer, moved.detach())
-        return answer_distance(moved, answer, inside)
+        self._predictions = (prediction, moved.detach())
+        return prediction_distance(moved, prediction, valid)
 
-    def score(self, start: Tensor, crops: Tensor, answer: Tensor, inside: Tensor) -> Tensor:
+    def score(self, start: Tensor, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """Where the answer changes fastest, seen from a direction of length one."""
 
         def distance(change: Tensor) -> Tensor:
             moved = self.network(crops + change).softmax(dim=1)
-            return answer_distance(moved, answer, inside)
+            return prediction_distance(moved, prediction, valid)
 
-        return steepest(distance, crop_lengths(inside, crops.shape[1], self.probe) * start)
+        return steepest(distance, crop_lengths(valid, crops.shape[1], self.probe) * start)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the heads, which are no network: nothing but the separation looks through them."""
@@ -229,8 +229,8 @@ class SSNet(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last labels of unlabelled crops, and how far they were moved."""
-        if self._answers is None:
+        if self._predictions is None:
             return {}
-        answer, moved = (each[batch.labelled_count :] for each in self._answers)
-        inside = batch.first.inside[batch.labelled_count :]
-        return answer_shares(answer, inside) | divergence_figures(answer, moved, inside)
+        prediction, moved = (each[batch.labelled_count :] for each in self._predictions)
+        valid = batch.first.valid[batch.labelled_count :]
+        return predicted_fractions(prediction, valid) | divergence_figures(prediction, moved, valid)

@@ -21,7 +21,7 @@ class MethodRow:
     target: str
     """`module:Class`."""
     idea: str
-    taught: tuple[str, ...]
+    trained_by_unlabelled: tuple[str, ...]
     """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
     pairs: bool = False
     """Whether it looks at the second crop of each pair; if not, those crops are not read."""
@@ -42,7 +42,7 @@ METHODS: dict[str, MethodRow] = {
         venue="",
         faithful=AS_PUBLISHED,
         idea="Learn from the labelled scans alone: the bound that the others must beat.",
-        taught=(),
+        trained_by_unlabelled=(),
     ),
     "entropy-minimisation": MethodRow(
         target="tracoco.methods.entropy_minimisation:EntropyMinimisation",
@@ -50,7 +50,7 @@ METHODS: dict[str, MethodRow] = {
         venue="NeurIPS",
         faithful=AS_PUBLISHED,
         idea="Be ever surer of what you answer on unlabelled crops.",
-        taught=("network",),
+        trained_by_unlabelled=("network",),
     ),
     "mean-teacher": MethodRow(
         target="tracoco.methods.mean_teacher:MeanTeacher",
@@ -58,7 +58,7 @@ METHODS: dict[str, MethodRow] = {
         venue="NeurIPS",
         faithful=AS_PUBLISHED,
         idea="Answer on unlabelled crops as the running average of yourself does.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "ua-mt": MethodRow(
         target="tracoco.methods.ua_mt:UAMT",
@@ -66,7 +66,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Answer as your running average does, where it is sure in several noisy passes.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "ict": MethodRow(
         target="tracoco.methods.ict:ICT",
@@ -74,7 +74,7 @@ METHODS: dict[str, MethodRow] = {
         venue="IJCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Answer a blend of two crops with the blend of your running average's answers.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "sassnet": MethodRow(
         target="tracoco.methods.sassnet:SASSNet",
@@ -82,7 +82,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Draw shapes in unlabelled crops that a discriminator takes for labelled ones.",
-        taught=("network.encoder", "network.decoder", "distance_head"),
+        trained_by_unlabelled=("network.encoder", "network.decoder", "distance_head"),
     ),
     "lg-er-mt": MethodRow(
         target="tracoco.methods.lg_er_mt:LGERMT",
@@ -90,7 +90,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=AS_PUBLISHED,
         idea="Mean teacher that also compares which voxels are alike, with little entropy.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "duwm": MethodRow(
         target="tracoco.methods.duwm:DUWM",
@@ -98,7 +98,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=OUR_READING,
         idea="Agree with the teacher in answer and features, the more the surer it is of each.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
         caution="there is no public code of DUWM; this is our reading of what is known of it",
     ),
     "fixmatch": MethodRow(
@@ -107,7 +107,7 @@ METHODS: dict[str, MethodRow] = {
         venue="NeurIPS",
         faithful=AS_PUBLISHED,
         idea="What you are sure of in a crop must hold when its intensities change.",
-        taught=("network",),
+        trained_by_unlabelled=("network",),
     ),
     "dtc": MethodRow(
         target="tracoco.methods.dtc:DTC",
@@ -115,7 +115,7 @@ METHODS: dict[str, MethodRow] = {
         venue="AAAI",
         faithful=FAULT_NOT_KEPT,
         idea="Draw a mask and the distances to its surface, and have both say the same.",
-        taught=("network", "distance_head"),
+        trained_by_unlabelled=("network", "distance_head"),
     ),
     "tri-u-mt": MethodRow(
         target="tracoco.methods.tri_u_mt:TriUMT",
@@ -123,7 +123,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Mean teacher of masks, distances and reconstructions, each as far as it is sure.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "cac": MethodRow(
         target="tracoco.methods.cac:CAC",
@@ -131,7 +131,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=AS_PUBLISHED,
         idea="See a voxel alike in two crops that overlap, and unlike voxels of another class.",
-        taught=("network.encoder", "network.decoder", "contrast.projector"),
+        trained_by_unlabelled=("network.encoder", "network.decoder", "contrast.projector"),
         pairs=True,
     ),
     "cps": MethodRow(
@@ -140,7 +140,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=AS_PUBLISHED,
         idea="Two networks supervise each other with their hard labels, on mixed crops.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
     ),
     "urpc": MethodRow(
         target="tracoco.methods.urpc:URPC",
@@ -148,7 +148,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Agree at every level of a decoder, where a level is near their mean.",
-        taught=("pyramid",),
+        trained_by_unlabelled=("pyramid",),
     ),
     "mc-net": MethodRow(
         target="tracoco.methods.mc_net:MCNet",
@@ -156,7 +156,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Two decoders on one encoder, each a sharpened target of the other.",
-        taught=("decoders",),
+        trained_by_unlabelled=("decoders",),
     ),
     "cross-teaching": MethodRow(
         target="tracoco.methods.cross_teaching:CrossTeaching",
@@ -164,7 +164,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MIDL",
         faithful=AS_PUBLISHED,
         idea="A convolutional network and a transformer supervise each other with hard labels.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
     ),
     "ps-mt": MethodRow(
         target="tracoco.methods.ps_mt:PSMT",
@@ -172,7 +172,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=FAULT_NOT_KEPT,
         idea="Learn what two averages of yourself are sure of, under noise on crops and features.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "mc-net-plus": MethodRow(
         target="tracoco.methods.mc_net:MCNetPlus",
@@ -180,7 +180,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MedIA",
         faithful=FAULT_NOT_KEPT,
         idea="Three decoders on one encoder, each a sharpened target of the others.",
-        taught=("decoders",),
+        trained_by_unlabelled=("decoders",),
     ),
     "scc": MethodRow(
         target="tracoco.methods.scc:SCC",
@@ -188,7 +188,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CMIG",
         faithful=AS_PUBLISHED,
         idea="Have each class of unlabelled crops resemble that class of labelled ones.",
-        taught=("decoders",),
+        trained_by_unlabelled=("decoders",),
     ),
     "ss-net": MethodRow(
         target="tracoco.methods.ss_net:SSNet",
@@ -196,7 +196,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Answers withstand the worst small change, and features lie close to their class.",
-        taught=(
+        trained_by_unlabelled=(
             *("network", "separation.projector"),
             *("separation.predictor", "separation.selectors"),
         ),
@@ -207,7 +207,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MedIA",
         faithful=AS_PUBLISHED,
         idea="Answer as your running average does, where you are unsure yourself.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "bcp": MethodRow(
         target="tracoco.methods.bcp:BCP",
@@ -215,7 +215,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=FAULT_NOT_KEPT,
         idea="Learn from labelled crops pasted into unlabelled ones, and the other way round.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
     ),
     "unimatch": MethodRow(
         target="tracoco.methods.unimatch:UniMatch",
@@ -223,7 +223,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=AS_PUBLISHED,
         idea="What you are sure of must hold in two changed views and without half the features.",
-        taught=("network",),
+        trained_by_unlabelled=("network",),
     ),
     "dmd": MethodRow(
         target="tracoco.methods.dmd:DMD",
@@ -231,7 +231,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Two networks must give alike answers once these are softened.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
     ),
     "dhc": MethodRow(
         target="tracoco.methods.dhc:DHC",
@@ -239,7 +239,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Two networks teach each other; one favours hard classes, the other rare ones.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
     ),
     "patchcl": MethodRow(
         target="tracoco.methods.patchcl:PatchCL",
@@ -247,7 +247,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=OUR_READING,
         idea="See patches of a class alike, cut out by labels or by your running average.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
         caution="the public code of PatchCL cannot be run; this is our reading of it",
     ),
     "dcnet": MethodRow(
@@ -256,7 +256,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="Two decoders: hard labels where both are sure, else follow the surer one.",
-        taught=("decoders",),
+        trained_by_unlabelled=("decoders",),
     ),
     "cross-ald": MethodRow(
         target="tracoco.methods.cross_ald:CrossALD",
@@ -264,7 +264,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=OUR_READING,
         idea="SS-Net with several worst changes of each crop, mixed with those of another crop.",
-        taught=(
+        trained_by_unlabelled=(
             *("network", "separation.projector"),
             *("separation.predictor", "separation.selectors"),
         ),
@@ -276,7 +276,7 @@ METHODS: dict[str, MethodRow] = {
         venue="ICCV",
         faithful=FAULT_NOT_KEPT,
         idea="Three decoders agree, while none may be a linear combination of the others.",
-        taught=("decoders",),
+        trained_by_unlabelled=("decoders",),
         caution="it suits networks with 3x3 convolutions in their decoders, such as vnet and unet; "
         "filters of 1x1, as in light-unet, are too short to become independent",
     ),
@@ -286,7 +286,7 @@ METHODS: dict[str, MethodRow] = {
         venue="ICCV",
         faithful=OUR_READING,
         idea="Bidirectional copy-paste whose student is no linear combination of its teacher.",
-        taught=("student",),
+        trained_by_unlabelled=("student",),
         caution="there is no public code of BCP with CauSSL; this is our reading, after the "
         "authors' mean teacher",
     ),
@@ -296,7 +296,12 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
         idea="A plain network and one that compares crops agree in answers and in likenesses.",
-        taught=("plain", "attentive", "relations.projectors", "relations.predictors"),
+        trained_by_unlabelled=(
+            "plain",
+            "attentive",
+            "relations.projectors",
+            "relations.predictors",
+        ),
     ),
     "cac-co": MethodRow(
         target="tracoco.methods.cac_co:CACCo",
@@ -304,7 +309,12 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=OUR_READING,
         idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
-        taught=("networks.0", "networks.1", "contrasts.0.projector", "contrasts.1.projector"),
+        trained_by_unlabelled=(
+            "networks.0",
+            "networks.1",
+            "contrasts.0.projector",
+            "contrasts.1.projector",
+        ),
         pairs=True,
     ),
     "tracoco": MethodRow(
@@ -313,7 +323,7 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=FAULT_NOT_KEPT,
         idea="Two networks teach each other and answer alike wherever two crops overlap.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
         pairs=True,
     ),
     "tracoco-as-released": MethodRow(
@@ -322,7 +332,7 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=AS_PUBLISHED,
         idea="TraCoCo as its authors' release computes it, which gave the published numbers.",
-        taught=("networks.0", "networks.1"),
+        trained_by_unlabelled=("networks.0", "networks.1"),
         pairs=True,
         caution="the release's translation loss compares logits along a spatial axis, not "
         "between classes, and is nearly without effect; `tracoco` is the method of the paper",

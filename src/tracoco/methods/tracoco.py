@@ -79,9 +79,9 @@ class TraCoCo(CoTraining):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""
-        inside = batch.first.inside[batch.labelled_count :]
+        valid = batch.first.valid[batch.labelled_count :]
         gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
-        return super().health(batch) | gate_figures(self._pseudo_labels, inside, **gates)
+        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **gates)
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):
@@ -92,7 +92,7 @@ class TraCoCo(CoTraining):
         ]
         return translation_terms(
             views,
-            Overlap(batch.overlaps, batch.first.inside),
+            Overlap(batch.overlaps, batch.first.valid),
             consistency_weight=weight * self.config.consistency_weight,
             entropy_weight=weight * self.config.entropy_weight,
             stop_gradient=self.config.stop_gradient,

@@ -30,14 +30,14 @@ SMALLEST = 1e-6
 """Where the release clamps: logits from below, and 1 - p before its logarithm."""
 
 
-def halved_supervised_loss(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def halved_supervised_loss(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """Half of cross-entropy plus Dice: in effect, lambda is twice what it says."""
-    return (cross_entropy(logits, label, inside) + released_dice(logits, label, inside)) / 2
+    return (cross_entropy(logits, label, valid) + released_dice(logits, label, valid)) / 2
 
 
-def released_dice(logits: Tensor, label: Tensor, inside: Tensor) -> Tensor:
+def released_dice(logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
     """Dice of the foreground alone for two classes, of all classes with the background for more."""
-    losses = class_dice_losses(logits, label, inside)
+    losses = class_dice_losses(logits, label, valid)
     return losses[1] if len(losses) == 2 else losses.mean()
 
 
@@ -51,8 +51,8 @@ def spatial_divergence(first: Tensor, second: Tensor, overlap: Overlap) -> Tenso
     for index, (here, there) in enumerate(overlap.boxes):
         own = _clamped(first[index][:, *here.slices]).log_softmax(dim=1)
         other = _clamped(second[index][:, *there.slices]).log_softmax(dim=1)
-        inside = overlap.inside[index][here.slices].expand_as(own)
-        divergences.append(masked_mean(other.exp() * (other - own), inside))
+        valid = overlap.valid[index][here.slices].expand_as(own)
+        divergences.append(masked_mean(other.exp() * (other - own), valid))
     return torch.stack(divergences).sum()
 
 
@@ -60,16 +60,16 @@ def clamped_negative_entropy(first: Tensor, second: Tensor, overlap: Overlap) ->
     """Negative entropy, a mean over crops, of logits clamped to [1e-6, 1]: no gradient outside."""
     entropies = []
     for index, (here, there) in enumerate(overlap.boxes):
-        inside = overlap.inside[index][here.slices]
+        valid = overlap.valid[index][here.slices]
         for logits in (first[index][:, *here.slices], second[index][:, *there.slices]):
             log_probability = _clamped(logits).log_softmax(dim=0)
             voxels = (log_probability.exp() * log_probability).sum(dim=0)
-            entropies.append(masked_mean(voxels, inside))
+            entropies.append(masked_mean(voxels, valid))
     return torch.stack(entropies).mean()
 
 
 def binary_crc(
-    logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float, unlikely: float
+    logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float, unlikely: float
 ) -> Tensor:
     """CRC with another negative weight: the smallest probability, where the paper has 1 minus it.
 
@@ -78,13 +78,13 @@ def binary_crc(
     """
     peer = peer.detach()
     negative = -_log_complement(logits).gather(1, 1 - most_likely(peer).unsqueeze(1))
-    return _gated_positive(logits, peer, inside, likely) + _gated_negative(
-        negative, peer, inside, unlikely
+    return _gated_positive(logits, peer, valid, likely) + _gated_negative(
+        negative, peer, valid, unlikely
     )
 
 
 def multiclass_crc(
-    logits: Tensor, peer: Tensor, inside: Tensor, *, likely: float, unlikely: float
+    logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float, unlikely: float
 ) -> Tensor:
     """The same for more classes, where the release inverts the one-hot labels bit by bit.
 
@@ -94,21 +94,21 @@ def multiclass_crc(
     peer = peer.detach()
     one_hot = F.one_hot(most_likely(peer), logits.shape[1]).movedim(-1, 1)
     negative = ~one_hot * _log_complement(logits)
-    return _gated_positive(logits, peer, inside, likely) + _gated_negative(
-        negative, peer, inside, unlikely
+    return _gated_positive(logits, peer, valid, likely) + _gated_negative(
+        negative, peer, valid, unlikely
     )
 
 
-def _gated_positive(logits: Tensor, peer: Tensor, inside: Tensor, likely: float) -> Tensor:
+def _gated_positive(logits: Tensor, peer: Tensor, valid: Tensor, likely: float) -> Tensor:
     confidence, label = peer.max(dim=1)
-    taught = confidence * F.cross_entropy(logits, label, reduction="none")
-    return masked_mean(taught, inside & (confidence >= likely))
+    learnt = confidence * F.cross_entropy(logits, label, reduction="none")
+    return masked_mean(learnt, valid & (confidence >= likely))
 
 
-def _gated_negative(terms: Tensor, peer: Tensor, inside: Tensor, unlikely: float) -> Tensor:
+def _gated_negative(terms: Tensor, peer: Tensor, valid: Tensor, unlikely: float) -> Tensor:
     """Mean over the classes of the voxels whose least likely class is below the threshold."""
     least = peer.amin(dim=1, keepdim=True)
-    gate = inside.unsqueeze(1) & (least < unlikely)
+    gate = valid.unsqueeze(1) & (least < unlikely)
     return masked_mean(least * terms, gate.expand_as(terms))
 
 
@@ -127,12 +127,12 @@ def draw_released_mix(count: int, size: torch.Size) -> Mix:
     All boxes of a batch have one size; the centre is never in the first eighth of an axis, and a
     box that would stick out is cut off.
     """
-    share = float((1 - Beta(4.0, 4.0).sample()).sqrt())
+    fraction = float((1 - Beta(4.0, 4.0).sample()).sqrt())
     mask = torch.zeros((count, *size), dtype=torch.bool)
     for index in range(count):
         box = []
         for length in size[:2]:
-            half = int(length * share) // 2
+            half = int(length * fraction) // 2
             centre = int(torch.randint(length // 8, length, ()))
             box.append(slice(max(0, centre - half), min(length, centre + half)))
         mask[index][tuple(box)] = True
@@ -198,16 +198,16 @@ class TraCoCoAsReleased(Peers):
         """The release's sum of terms; all passes are in training mode and move its statistics."""
         weight = self.unsupervised_weight(step)
         labelled = slice(batch.labelled_count)
-        inside = batch.first.inside
+        valid = batch.first.valid
         pairs = [
             (self._noisy(network, batch.first.values), self._noisy(network, batch.second.values))
             for network in self.networks
         ]
         supervised = [
-            halved_supervised_loss(first[labelled], batch.labels, inside[labelled])
+            halved_supervised_loss(first[labelled], batch.labels, valid[labelled])
             for first, _ in pairs
         ]
-        overlap = Overlap(batch.overlaps, inside)
+        overlap = Overlap(batch.overlaps, valid)
         divergences = torch.stack([spatial_divergence(*pair, overlap) for pair in pairs])
         entropies = torch.stack([clamped_negative_entropy(*pair, overlap) for pair in pairs])
         return {
@@ -219,13 +219,13 @@ class TraCoCoAsReleased(Peers):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the two thresholds."""
-        inside = batch.first.inside[batch.labelled_count :]
+        valid = batch.first.valid[batch.labelled_count :]
         gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
-        return super().health(batch) | gate_figures(self._pseudo_labels, inside, **gates)
+        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **gates)
 
     def _semi_supervised(self, batch: Batch) -> Tensor:
         """Each network learns, in a third pass, from the other's clean pass of all crops."""
-        crops, inside = batch.first.values, batch.first.inside
+        crops, valid = batch.first.values, batch.first.valid
         with torch.no_grad():
             clean = [network(crops).float() for network in self.networks]
         if self.config.largest_component:
@@ -234,17 +234,17 @@ class TraCoCoAsReleased(Peers):
         self._pseudo_labels = [logits.softmax(dim=1)[unlabelled] for logits in clean]
         losses = []
         for index, network in enumerate(self.networks):
-            mix = self._draw_mix(index, len(crops), inside.shape[1:]).to(crops.device)
+            mix = self._draw_mix(index, len(crops), valid.shape[1:]).to(crops.device)
             logits = self._noisy(network, mix(crops))[unlabelled]
             peer = mix(clean[1 - index]).softmax(dim=1)[unlabelled]
-            losses.append(self._taught(logits, peer, mix(inside)[unlabelled]))
+            losses.append(self._peer_loss(logits, peer, mix(valid)[unlabelled]))
         return torch.stack(losses).sum()
 
-    def _taught(self, logits: Tensor, peer: Tensor, inside: Tensor) -> Tensor:
-        crc = self._crc(logits, peer, inside)
+    def _peer_loss(self, logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:
+        crc = self._crc(logits, peer, valid)
         if not self.config.pseudo_label_dice:
             return crc
-        return (crc + released_dice(logits, most_likely(peer), inside)) / 2
+        return (crc + released_dice(logits, most_likely(peer), valid)) / 2
 
     def _noisy(self, network: nn.Module, crops: Tensor) -> Tensor:
         noisy = uniform_noise(crops, self.noise)

@@ -28,7 +28,7 @@ from tracoco.networks.network import with_features
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskOutputs:
     """What the three decoders say of some crops."""
 
     logits: Tensor
@@ -38,9 +38,9 @@ class Answer:
     pictures: Tensor
     """The crop where it is of a class, else 0: [B, C * channels, ...], from 0 to 1."""
 
-    def __getitem__(self, chosen: slice) -> "Answer":
+    def __getitem__(self, chosen: slice) -> "TaskOutputs":
         """The same of some of the crops."""
-        return Answer(self.logits[chosen], self.distances[chosen], self.pictures[chosen])
+        return TaskOutputs(self.logits[chosen], self.distances[chosen], self.pictures[chosen])
 
 
 class ThreeTasks(nn.Module):
@@ -60,7 +60,7 @@ class ThreeTasks(nn.Module):
         logits: Tensor = self.network(crops)
         return logits
 
-    def look(self, crops: Tensor, dropout: float = 0.0) -> Answer:
+    def look(self, crops: Tensor, dropout: float = 0.0) -> TaskOutputs:
         """What all decoders say of the crops, less a share of the coarsest map's channels."""
         *fine, coarse = self.network.encode(crops)
         # Behind one long axis it drops whole channels in 2D and 3D alike.
@@ -69,31 +69,33 @@ class ThreeTasks(nn.Module):
         # The reconstruction has no skips: zeros add nothing, however a network merges its maps.
         alone = [*map(torch.zeros_like, fine), coarse]
         logits: Tensor = self.network.head(self.network.decode(features)).float()
-        return Answer(logits, self.distance(features), self.reconstruction(alone).float().sigmoid())
+        return TaskOutputs(
+            logits, self.distance(features), self.reconstruction(alone).float().sigmoid()
+        )
 
 
 def task_losses(
-    answer: Answer, labels: Tensor, crops: Tensor, inside: Tensor
+    prediction: TaskOutputs, labels: Tensor, crops: Tensor, valid: Tensor
 ) -> tuple[Tensor, Tensor]:
     """How far distances and pictures are from those that labels, or pseudo-labels, ask for.
 
     A class that a crop does not have says nothing of distances and does not count there.
 
     Args:
-        answer: what learns.
+        prediction: what learns.
         labels: class indices, [B, ...].
         crops: without noise, from 0 to 1, [B, channels, ...].
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
-    classes = answer.logits.shape[1]
-    present = present_classes(labels, inside, classes)
+    classes = prediction.logits.shape[1]
+    present = present_classes(labels, valid, classes)
     present = present.reshape(*present.shape, *(1,) * (labels.ndim - 1))
-    target = signed_distances(labels, inside, classes)
-    distance = distance_loss(answer.distances, target, inside.unsqueeze(1) & present)
+    target = signed_distances(labels, valid, classes)
+    distance = distance_loss(prediction.distances, target, valid.unsqueeze(1) & present)
     masks = torch.stack([labels == k for k in range(classes)], dim=1)
     wanted = (masks.unsqueeze(2) * crops.unsqueeze(1)).flatten(1, 2)
-    pictures = (answer.pictures - wanted).square().mean(dim=1)
-    return distance, masked_mean(pictures, inside)
+    pictures = (prediction.pictures - wanted).square().mean(dim=1)
+    return distance, masked_mean(pictures, valid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +124,18 @@ def ask_teacher(
     ]
 
 
-def lesson_loss(own: Sequence[Tensor], lessons: Sequence[Lesson], inside: Tensor) -> Tensor:
+def lesson_loss(own: Sequence[Tensor], lessons: Sequence[Lesson], valid: Tensor) -> Tensor:
     """Squared difference to each lesson, by its trust: mean over voxels, sum over the tasks."""
     differences = [
         lesson.trust * (maps - lesson.target).square()
         for maps, lesson in zip(own, lessons, strict=True)
     ]
-    return torch.stack([masked_mean(each.mean(dim=1), inside) for each in differences]).sum()
+    return torch.stack([masked_mean(each.mean(dim=1), valid) for each in differences]).sum()
 
 
-def unit_maps(answer: Answer) -> list[Tensor]:
+def unit_maps(prediction: TaskOutputs) -> list[Tensor]:
     """What student and teacher are compared by, each from 0 to 1."""
-    return [answer.logits.softmax(dim=1), (answer.distances + 1) / 2, answer.pictures]
+    return [prediction.logits.softmax(dim=1), (prediction.distances + 1) / 2, prediction.pictures]
 
 
 def _one_pass(teacher: ThreeTasks, dropout: float, crops: Tensor) -> tuple[Tensor, ...]:
@@ -207,26 +209,28 @@ class TriUMT(StudentTeacher):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """Masks, both further tasks by labels and by pseudo-labels, and the teacher's lessons."""
         labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
-        crops, inside = batch.first.values, batch.first.inside
-        answer = self.student.look(self.noisy(crops))
+        crops, valid = batch.first.values, batch.first.valid
+        prediction = self.student.look(self.noisy(crops))
         lessons = self.lessons(crops)
-        self.remember(answer.logits[unlabelled], lessons[0].target[unlabelled], inside[unlabelled])
+        self.remember(
+            prediction.logits[unlabelled], lessons[0].target[unlabelled], valid[unlabelled]
+        )
         low, high = self.limits
         shown = (crops - low) / (high - low)  # as pictures are, from 0 to 1
         distance, picture = task_losses(
-            answer[labelled], batch.labels, shown[labelled], inside[labelled]
+            prediction[labelled], batch.labels, shown[labelled], valid[labelled]
         )
-        pseudo_labels = most_likely(answer.logits[unlabelled].detach())
+        pseudo_labels = most_likely(prediction.logits[unlabelled].detach())
         pseudo = task_losses(
-            answer[unlabelled], pseudo_labels, shown[unlabelled], inside[unlabelled]
+            prediction[unlabelled], pseudo_labels, shown[unlabelled], valid[unlabelled]
         )
         return {
-            "supervised": labelled_loss(answer.logits, batch),
+            "supervised": labelled_loss(prediction.logits, batch),
             "signed_distance": self.config.distance_weight * distance,
             "reconstruction": self.config.reconstruction_weight * picture,
             "pseudo_tasks": self.config.pseudo_weight * (pseudo[0] + pseudo[1]),
             "consistency": self.consistency_weight(step)
-            * lesson_loss(unit_maps(answer), lessons, inside),
+            * lesson_loss(unit_maps(prediction), lessons, valid),
         }
 
     def lessons(self, crops: Tensor) -> list[Lesson]:

@@ -42,12 +42,12 @@ class UAMT(StudentTeacher):
         The student learns from one noisy pass; the mean of the others says only where.
         """
         unlabelled = slice(batch.labelled_count, None)
-        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
         logits = self.student(batch.first.values).float()
-        answer = self.teacher(self.noisy(crops))
-        self.remember(logits[unlabelled], answer, inside)
-        self._certain = inside & (self.uncertainty(crops) < self.threshold(step))
-        distance = mse_loss(logits[unlabelled], answer, self._certain)
+        prediction = self.teacher(self.noisy(crops))
+        self.remember(logits[unlabelled], prediction, valid)
+        self._certain = valid & (self.uncertainty(crops) < self.threshold(step))
+        distance = mse_loss(logits[unlabelled], prediction, self._certain)
         return {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
@@ -69,5 +69,5 @@ class UAMT(StudentTeacher):
         """Also how much of the unlabelled crops the teacher is sure of."""
         if self._certain is None:
             return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        return super().health(batch) | {"certain": float(masked_mean(self._certain, inside))}
+        valid = batch.first.valid[batch.labelled_count :]
+        return super().health(batch) | {"certain": float(masked_mean(self._certain, valid))}

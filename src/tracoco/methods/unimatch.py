@@ -41,11 +41,11 @@ class UniMatch(WeakToStrong):
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
         """Supervised, two strong views, and the crops as they are with perturbed features."""
         logits, perturbed = self._training_pass(batch)
-        answers = self.answers(batch, logits)
-        views = [self.strong_lesson(answers), self.strong_lesson(answers)]
+        predictions = self.predictions(batch, logits)
+        views = [self.strong_lesson(predictions), self.strong_lesson(predictions)]
         strong = self.network(torch.cat([view.crops for view in views])).float().chunk(2)
         learnt = [view.dice(own) for view, own in zip(views, strong, strict=True)]
-        unperturbed = self.plain_lesson(answers)
+        unperturbed = self.plain_lesson(predictions)
         return {
             "supervised": labelled_loss(logits, batch),
             "strong": self.config.strong_weight * torch.stack(learnt).sum(),

@@ -13,12 +13,12 @@ from tracoco.errors import UserError
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
 from tracoco.methods.parts.decoders import at_crop_size, level_heads
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
 
 
-def pyramid_loss(logits: Sequence[Tensor], inside: Tensor) -> Tensor:
+def pyramid_loss(logits: Sequence[Tensor], valid: Tensor) -> Tensor:
     """How far the levels are from their mean, less where a level is unsure; a mean over levels.
 
     A level's uncertainty is the Kullback-Leibler divergence of the mean from it. Squared distances
@@ -27,21 +27,21 @@ def pyramid_loss(logits: Sequence[Tensor], inside: Tensor) -> Tensor:
 
     Args:
         logits: what each level says of the same crops, resized to them, [B, C, ...].
-        inside: false where the crops are padding, [B, ...].
+        valid: false where the crops are padding, [B, ...].
     """
     logs = [each.log_softmax(dim=1) for each in logits]
     # Of logarithms throughout: a class that all levels rule out has none that is finite otherwise.
     log_mean = torch.stack(logs).logsumexp(dim=0) - math.log(len(logs))
-    return torch.stack([_rectified(own, log_mean, inside) for own in logs]).mean()
+    return torch.stack([_rectified(own, log_mean, valid) for own in logs]).mean()
 
 
-def _rectified(log_probability: Tensor, log_mean: Tensor, inside: Tensor) -> Tensor:
+def _rectified(log_probability: Tensor, log_mean: Tensor, valid: Tensor) -> Tensor:
     mean = log_mean.exp()
     uncertainty = (mean * (log_mean - log_probability)).sum(dim=1)
     trust = torch.exp(-uncertainty)
     distance = (mean - log_probability.exp()).square().mean(dim=1)
-    rectified = masked_mean(distance * trust, inside) / (masked_mean(trust, inside) + 1e-8)
-    return rectified + masked_mean(uncertainty, inside)
+    rectified = masked_mean(distance * trust, valid) / (masked_mean(trust, valid) + 1e-8)
+    return rectified + masked_mean(uncertainty, valid)
 
 
 CHANNEL_DROPOUT = (0.5, 0.3, 0.2)
@@ -81,11 +81,11 @@ class Pyramid(nn.Module):
     def forward(self, crops: Tensor) -> list[Tensor]:
         """Logits of each level, resized to the crops; the network's own come last."""
         *coarse, fine = self.network.decode_levels(self.network.encode(crops))
-        answers = [
+        predictions = [
             at_crop_size(head(self._seen(maps, level)), crops.shape[2:])
             for level, (head, maps) in enumerate(zip(self.heads, coarse, strict=True))
         ]
-        return [*answers, self.network.head(fine).float()]
+        return [*predictions, self.network.head(fine).float()]
 
     def _seen(self, maps: Tensor, level: int) -> Tensor:
         """What the head of a coarse level sees of its maps; level 0 is the coarsest."""
@@ -110,21 +110,21 @@ class URPC(Method):
         network = with_features(build_network(), "urpc")
         self.pyramid = Pyramid(network, facts.classes, perturb=config.perturb)
         self.rampup_steps = config.rampup_steps or facts.total_steps
-        self._answers: tuple[Tensor, Tensor] | None = None
+        self._predictions: tuple[Tensor, Tensor] | None = None
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """The mean of the levels' supervised losses, and their distance to their mean."""
         unlabelled = slice(batch.labelled_count, None)
         levels = self.pyramid(batch.first.values)
-        answers = [logits[unlabelled] for logits in levels]
+        predictions = [logits[unlabelled] for logits in levels]
         with torch.no_grad():
-            probabilities = torch.stack([logits.softmax(dim=1) for logits in answers])
-            self._answers = (probabilities[-1], probabilities.mean(dim=0))
+            probabilities = torch.stack([logits.softmax(dim=1) for logits in predictions])
+            self._predictions = (probabilities[-1], probabilities.mean(dim=0))
         supervised = [labelled_loss(logits, batch) for logits in levels]
         weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
         return {
             "supervised": torch.stack(supervised).mean(),
-            "consistency": weight * pyramid_loss(answers, batch.first.inside[unlabelled]),
+            "consistency": weight * pyramid_loss(predictions, batch.first.valid[unlabelled]),
         }
 
     def inference_network(self) -> nn.Module:
@@ -137,11 +137,11 @@ class URPC(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the mean's last labels, and how far the finest level is from it."""
-        if self._answers is None:
+        if self._predictions is None:
             return {}
-        finest, mean = self._answers
-        inside = batch.first.inside[batch.labelled_count :]
-        return answer_shares(mean, inside) | divergence_figures(finest, mean, inside)
+        finest, mean = self._predictions
+        valid = batch.first.valid[batch.labelled_count :]
+        return predicted_fractions(mean, valid) | divergence_figures(finest, mean, valid)
 
 
 def drop_salient(maps: Tensor) -> Tensor:
@@ -152,8 +152,8 @@ def drop_salient(maps: Tensor) -> Tensor:
     """
     strength = maps.detach().mean(dim=1, keepdim=True)
     largest = strength.flatten(1).amax(dim=1).reshape(-1, *[1] * (maps.ndim - 1))
-    share = torch.empty((), device=maps.device).uniform_(0.7, 0.9)
-    return maps * (strength < share * largest)
+    fraction = torch.empty((), device=maps.device).uniform_(0.7, 0.9)
+    return maps * (strength < fraction * largest)
 
 
 def multiply_noise(maps: Tensor) -> Tensor:

@@ -229,9 +229,9 @@ def _pass(network: nn.Module, crops: Tensor) -> tuple[Any, list[bool]]:
     gradients of these, so they are to need none.
     """
     output = network(crops)
-    (answer,) = output if isinstance(output, list | tuple) and len(output) == 1 else (output,)
-    if isinstance(answer, Tensor) and answer.requires_grad:
-        answer.sum().backward()
+    (prediction,) = output if isinstance(output, list | tuple) and len(output) == 1 else (output,)
+    if isinstance(prediction, Tensor) and prediction.requires_grad:
+        prediction.sum().backward()
     return output, [weight.grad is not None for weight in network.parameters()]
 
 

@@ -159,13 +159,15 @@ def _spacing(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
 
 def _content(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
     value, usual = (str(each.crop_to_content).lower() for each in (plan, follows))
-    shares = [
+    fractions = [
         round(100 * prod(case.content_shape) / prod(case.shape))
         for case in fingerprint.cases
         if case.content_shape
     ]
     why = or_by_hand("a margin in which nothing changes only costs time and disk", value, usual)
-    numbers = f"without it {value_range(shares)} % of a scan's voxels are left" if shares else ""
+    numbers = (
+        f"without it {value_range(fractions)} % of a scan's voxels are left" if fractions else ""
+    )
     return Reason("crop_to_content", value, why, numbers)
 
 

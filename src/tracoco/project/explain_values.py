@@ -93,8 +93,8 @@ def _window(plan: Plan, fingerprint: Fingerprint, follows: Plan, channel: int) -
         why += "since its numbers do not mean the same in every scan"
     numbers = f"{like_ct} of {len(fingerprint.cases)} scans have whole numbers down to air"
     if fingerprint.foreground:
-        inside = fingerprint.foreground[channel]
-        numbers += f"; structures: {inside.mean:.4g} +- {inside.sd:.4g}"
+        valid = fingerprint.foreground[channel]
+        numbers += f"; structures: {valid.mean:.4g} +- {valid.sd:.4g}"
     value = f"{window[0]:g} to {window[1]:g}" if window else "of each scan"
     why = or_by_hand(why, window, follows.window[channel])
     return Reason(f"window, channel {channel}", value, why, numbers)
@@ -102,14 +102,14 @@ def _window(plan: Plan, fingerprint: Fingerprint, follows: Plan, channel: int) -
 
 def _window_scale(plan: Plan, fingerprint: Fingerprint, channel: int, window: Window) -> Reason:
     mean, sd = plan.window_scale(channel, window)
-    inside = fingerprint.foreground[channel] if fingerprint.foreground else None
-    known = (inside.mean, inside.sd) if inside and inside.sd > 0 else None
+    valid = fingerprint.foreground[channel] if fingerprint.foreground else None
+    known = (valid.mean, valid.sd) if valid and valid.sd > 0 else None
     value = plan.window_mean_sd[channel]
     if value is None:
         why = "not stated: the centre of the window and a quarter of its width"
     else:
         why = or_by_hand("mean and standard deviation of the labelled structures", value, known)
-    numbers = f"structures: {inside.mean:.4g} +- {inside.sd:.4g}" if inside else ""
+    numbers = f"structures: {valid.mean:.4g} +- {valid.sd:.4g}" if valid else ""
     return Reason(f"window_mean_sd, channel {channel}", f"{mean:g} +- {sd:g}", why, numbers)
 
 
@@ -161,7 +161,7 @@ def strides_reason(plan: Plan, follows: Strides) -> Reason:
     if plan.strides != follows:
         why = f"set by hand or by a recipe; from the crop {_levels(follows)}"
     steps = total_stride(plan.strides)
-    left = [size // step for size, step in zip(plan.seen, steps, strict=True)]
+    left = [size // step for size, step in zip(plan.network_crop, steps, strict=True)]
     lengths = plan.spacing_mm[-plan.dimensions :]
     coarse = [side and side * step for side, step in zip(lengths, steps, strict=True)]
     numbers = f"coarsest level: {sides(left)} voxels of {sides(coarse)} mm"
@@ -211,8 +211,8 @@ def batch_reason(plan: Plan, machine: Machine) -> Reason:
     def fits(batch: BatchSizes) -> bool:
         return plan_gb(plan.model_copy(update={"batch": batch})) <= machine.budget_gb
 
-    roomy = choose_batch(plan.seen, lambda _: True, machine)
-    follows = choose_batch(plan.seen, fits, machine)
+    roomy = choose_batch(plan.network_crop, lambda _: True, machine)
+    follows = choose_batch(plan.network_crop, fits, machine)
     why = f"about {machine.batch_voxels} voxels of each kind, in 2 to {machine.most_crops} crops"
     if follows != roomy:
         why += f"; fewer for at most {machine.budget_gb:.3g} GB of memory"

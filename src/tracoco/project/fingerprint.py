@@ -96,12 +96,12 @@ def read_fingerprint(path: Path) -> Fingerprint:
 
 
 def _tasks(cases: Sequence[Case], splits: Splits) -> list[LookTask]:
-    share = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
+    fraction = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
     teaching, annotated = set(splits.labelled), splits.annotated
     return [
         LookTask(
             case if case.id in annotated else replace(case, label=None),
-            share if case.id in teaching else 0,
+            fraction if case.id in teaching else 0,
         )
         for case in cases
     ]

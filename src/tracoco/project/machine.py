@@ -114,7 +114,7 @@ KEPT_MAPS = {"light-unet": (5, 8), "vnet": (10, 10), "unet": (13, 13)}
 """Maps that a network keeps for its gradients at its finest level and at each other one, each as
 wide as its level. Of `light-unet` they are fitted to counted steps, and hold for either
 normalisation and either decoder."""
-KEPT_ANSWERS = 5
+KEPT_PREDICTIONS = 5
 """Maps of each class that the losses keep a pass, in fp32: fitted to counted steps."""
 KEPT_WEIGHTS = 6
 """For each weight: itself, its gradient, the two moments of AdamW, and its averages for prediction
@@ -143,7 +143,9 @@ def plan_gb(plan: Plan, network: str = NetworkConfig().name, strides: Strides = 
     """Memory of a step as planned; another network has strides and a width of its own."""
     filters = plan.filters if network == NetworkConfig().name else None
     sizes = (filters or FILTERS, plan.classes, plan.precision or "fp32")
-    return training_gb(Step(plan.seen, strides or plan.strides, plan.batch, *sizes), network)
+    return training_gb(
+        Step(plan.network_crop, strides or plan.strides, plan.batch, *sizes), network
+    )
 
 
 def training_gb(step: Step, network: str = NetworkConfig().name) -> float:
@@ -159,9 +161,9 @@ def training_gb(step: Step, network: str = NetworkConfig().name) -> float:
     finest, others = KEPT_MAPS[network]
     size = BYTES if step.precision == "fp32" else BYTES / 2
     maps = step.filters * (finest + others * sum(coarse)) * size
-    answers = step.classes * KEPT_ANSWERS * BYTES
+    predictions = step.classes * KEPT_PREDICTIONS * BYTES
     voxels = prod(step.crop) * passes(step.batch)
-    return (voxels * (maps + answers) + _weight_bytes(step, len(strides))) / 1e9
+    return (voxels * (maps + predictions) + _weight_bytes(step, len(strides))) / 1e9
 
 
 def _weight_bytes(step: Step, levels: int) -> int:

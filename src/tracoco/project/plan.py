@@ -158,7 +158,7 @@ class Plan(Settings):
         return slices_first(self.slice_axis)
 
     @property
-    def seen(self) -> Index:
+    def network_crop(self) -> Index:
         """The crop as a network sees it: without the slice axis in 2D."""
         return self.crop[-self.dimensions :]
 
@@ -243,8 +243,8 @@ class Plan(Settings):
         problem = form_problem(strides, len(crop)) or crop_problem(strides, crop)
         if problem:
             better = [list(stride) for stride in choose_strides(crop, spacing)]
-            way_out = f"write {better}" if better else "make two axes of it even and longer"
-            raise ValueError(f"{problem}; for crop {list(crop)} {way_out}")
+            fix = f"write {better}" if better else "make two axes of it even and longer"
+            raise ValueError(f"{problem}; for crop {list(crop)} {fix}")
         return strides
 
     @field_validator("mirror_axes")

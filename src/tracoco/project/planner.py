@@ -149,8 +149,10 @@ def _sizes(task: Task, size: Size, fits: SizesFit) -> Sizes:
     sizes = of(given or choose_crop(task.lengths, task.dimensions, in_time))
     if "batch" in task.given:
         return sizes
-    seen = sizes.crop[-task.dimensions :]
-    chosen = choose_batch(seen, lambda batch: fits(replace(sizes, batch=batch)), task.machine)
+    network_crop = sizes.crop[-task.dimensions :]
+    chosen = choose_batch(
+        network_crop, lambda batch: fits(replace(sizes, batch=batch)), task.machine
+    )
     return replace(sizes, batch=chosen)
 
 
@@ -160,8 +162,10 @@ def _strides(task: Task, crop: Shape) -> Strides:
 
 
 def _needed_gb(task: Task, sizes: Sizes) -> float:
-    seen = sizes.crop[-task.dimensions :]
-    step = Step(seen, sizes.strides, sizes.batch, sizes.filters, task.classes, task.precision)
+    network_crop = sizes.crop[-task.dimensions :]
+    step = Step(
+        network_crop, sizes.strides, sizes.batch, sizes.filters, task.classes, task.precision
+    )
     return training_gb(step)
 
 
@@ -223,8 +227,8 @@ def _window_scales(plan: Plan, fingerprint: Fingerprint) -> tuple[tuple[float, f
     """Mean and standard deviation of the structures, for the channels that have a window."""
     found = fingerprint.foreground or (None,) * plan.channels
     return tuple(
-        (inside.mean, inside.sd) if window and inside and inside.sd > 0 else None
-        for window, inside in zip(plan.window, found, strict=True)
+        (valid.mean, valid.sd) if window and valid and valid.sd > 0 else None
+        for window, valid in zip(plan.window, found, strict=True)
     )
 
 

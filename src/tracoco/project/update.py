@@ -86,8 +86,8 @@ def _removed(known: Mapping[str, Case], found: Mapping[str, Case]) -> list[str]:
             problems.append(f"case '{id_}' is gone: {case.images[0]} was its image")
         elif case.label and not found[id_].label:
             problems.append(f"case '{id_}' has lost its label, which was {case.label}")
-    way_out = "Restore what is missing, or make a new project without it"
-    return [f"{problem}. {way_out}" for problem in problems]
+    fix = "Restore what is missing, or make a new project without it"
+    return [f"{problem}. {fix}" for problem in problems]
 
 
 def _with_cases(

@@ -102,8 +102,8 @@ class _Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return round(float(self.start + share * (self.end - self.start)), 1)
+        fraction = (value - self.low) / (self.high - self.low)
+        return round(float(self.start + fraction * (self.end - self.start)), 1)
 
     def round_values(self) -> list[float]:
         """A few values to write on the axis."""

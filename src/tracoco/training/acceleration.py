@@ -122,8 +122,8 @@ def _seconds(networks: Sequence[nn.Module], maps: Tensor, *, half: bool) -> floa
     for network in networks:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
             output = network(maps)
-        answers: Sequence[Tensor] = [output] if isinstance(output, Tensor) else output
-        torch.stack([answer.float().mean() for answer in answers]).sum().backward()
+        predictions: Sequence[Tensor] = [output] if isinstance(output, Tensor) else output
+        torch.stack([prediction.float().mean() for prediction in predictions]).sum().backward()
     return time.process_time() - began
 
 

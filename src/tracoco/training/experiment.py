@@ -11,7 +11,7 @@ import torch
 from tracoco.config import Config, recorded_settings
 from tracoco.data.crop_pair import CropRule
 from tracoco.data.crop_positions import has_room
-from tracoco.data.source import BatchSource, Share
+from tracoco.data.source import BatchSource, Shard
 from tracoco.errors import UserError
 from tracoco.evaluation.validation import mean_dice
 from tracoco.geometry import Index
@@ -34,14 +34,14 @@ from tracoco.training.trainer import Validate
 def check_cases(config: Config, splits: Splits, source: Path) -> None:
     """Refuse settings that need cases which the split does not have; `source` is its file."""
     name = config.method.name
-    taught = method_row(name).taught
-    if taught and not (splits.unlabelled or config.data.reuse_labelled):
+    trained_by_unlabelled = method_row(name).trained_by_unlabelled
+    if trained_by_unlabelled and not (splits.unlabelled or config.data.reuse_labelled):
         raise UserError(
             f"{source} has no unlabelled cases, which '{name}' learns from; add scans without "
             "labels, hide some with data.labelled=N, set data.reuse_labelled to true, or use "
             "--method supervised"
         )
-    if taught and not config.data.batch[1]:
+    if trained_by_unlabelled and not config.data.batch[1]:
         raise UserError(
             f"data.unlabelled_batch is 0, but '{name}' learns from unlabelled crops; "
             "set it to 2, or use --method supervised"
@@ -122,7 +122,7 @@ class Experiment:
         check_slices(config, plan)
         check_windows(run_crop(config, plan), config.inference)  # rather than after the training
         data = config.data
-        if not method_row(config.method.name).taught:
+        if not method_row(config.method.name).trained_by_unlabelled:
             # A method that learns nothing from unlabelled crops need not read them.
             data = data.model_copy(update={"unlabelled_batch": 0})
         choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
@@ -169,12 +169,12 @@ class Experiment:
         return [self.store.case(id_) for id_ in ids]
 
     @property
-    def labelled_shares(self) -> dict[str, float]:
+    def labelled_fractions(self) -> dict[str, float]:
         """Share of each class in the labelled scans, background first."""
         counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
         total = np.sum([count for count in counts if count], axis=0)
-        shares = (total / total.sum()).tolist()
-        return dict(zip(self.plan.class_names, shares, strict=True))
+        fractions = (total / total.sum()).tolist()
+        return dict(zip(self.plan.class_names, fractions, strict=True))
 
     def source(self, team: Team) -> BatchSource:
         """The batches of this process."""
@@ -191,9 +191,9 @@ class Experiment:
             pairs=pairs,
             limits=limits,
         )
-        share = Share(team.rank, team.world_size)
+        shard = Shard(team.rank, team.world_size)
         cases = (self.splits.labelled, self.unlabelled)
-        return BatchSource(self.store, *cases, rule, self.config.seed, share)
+        return BatchSource(self.store, *cases, rule, self.config.seed, shard)
 
     def _square(self, first: int, second: int) -> bool:
         """Whether voxels are as long along one axis as along another, so that crops may be turned.
@@ -215,7 +215,7 @@ class Experiment:
         """What the run folder says of the data and of the batch over all processes."""
         batch = sum(self.config.data.batch)
         return {
-            "labelled_share": sum(list(self.labelled_shares.values())[1:]),
+            "labelled_share": sum(list(self.labelled_fractions.values())[1:]),
             "global_batch": batch * team.world_size,
             "world_size": team.world_size,
             "threads": torch.get_num_threads(),

@@ -83,20 +83,22 @@ class CollapseMonitor:
     """
 
     def __init__(
-        self, labelled_shares: Mapping[str, float], history: Iterable[Record] = ()
+        self, labelled_fractions: Mapping[str, float], history: Iterable[Record] = ()
     ) -> None:
-        """`labelled_shares` has the classes in their order, background first."""
-        self._least = {name: COLLAPSE_SHARE * share for name, share in labelled_shares.items()}
-        self._steps = dict.fromkeys(labelled_shares, 0)
+        """`labelled_fractions` has the classes in their order, background first."""
+        self._least = {
+            name: COLLAPSE_SHARE * fraction for name, fraction in labelled_fractions.items()
+        }
+        self._steps = dict.fromkeys(labelled_fractions, 0)
         for record in history:
             self.observe(record.get("health", {}))
 
     def observe(self, health: Mapping[str, float]) -> list[str]:
         """Take in one step's figures; which classes are absent now, by name."""
         for index, (name, least) in enumerate(self._least.items()):
-            share = health.get(f"share/{index}")
-            if share is not None:
-                self._steps[name] = self._steps[name] + 1 if share < least else 0
+            fraction = health.get(f"share/{index}")
+            if fraction is not None:
+                self._steps[name] = self._steps[name] + 1 if fraction < least else 0
         return [name for name, steps in self._steps.items() if steps >= COLLAPSE_STEPS]
 
 
@@ -220,24 +222,24 @@ class Journal:
         self,
         folder: Path,
         step: int,
-        labelled_shares: Mapping[str, float],
+        labelled_fractions: Mapping[str, float],
         display: Display,
         *,
-        remedy: str,
+        advice: str,
     ) -> None:
         """Go on with the log of a run.
 
         Args:
             folder: of the run.
             step: what the log has from here on is forgotten.
-            labelled_shares: each class's share of the labelled voxels, background first.
+            labelled_fractions: each class's share of the labelled voxels, background first.
             display: where the run is shown.
-            remedy: what the method says would help, for the end of a warning.
+            advice: what the method says would help, for the end of a warning.
         """
         history = rewind_log(folder / "log.jsonl", step)
-        self._shares, self._remedy = labelled_shares, remedy
-        self._monitor = CollapseMonitor(labelled_shares, history)
-        self._fading = FadingMonitor(list(labelled_shares), history)
+        self._shares, self._advice = labelled_fractions, advice
+        self._monitor = CollapseMonitor(labelled_fractions, history)
+        self._fading = FadingMonitor(list(labelled_fractions), history)
         self._absent: list[str] = history[-1].get("collapsed", []) if history else []
         self._faded = {name for record in history for name in record.get("fading", ())}
         self._before: Record = history[-1] if history else {}
@@ -312,7 +314,7 @@ class Journal:
                 yield (
                     f"the pseudo-labels have less and less of '{name}', {100 * now:.2g} % where "
                     f"they had {100 * largest:.2g} %. Such runs often end no better than without "
-                    f"unlabelled scans; compare with `--method supervised`, or {self._remedy}"
+                    f"unlabelled scans; compare with `--method supervised`, or {self._advice}"
                 )
 
     def _news(self, absent: list[str]) -> Iterator[str]:
@@ -322,7 +324,7 @@ class Journal:
                 yield (
                     f"'{name}' is all but absent from the pseudo-labels, and is "
                     f"{100 * self._shares[name]:.2g} % of the labelled scans: the unlabelled ones "
-                    f"teach that there is none. To help, {self._remedy}"
+                    f"teach that there is none. To help, {self._advice}"
                 )
         for name in self._absent:
             if name not in absent:

@@ -49,12 +49,12 @@ class UnlabelledWeight:
     All of its state is plain numbers, which a checkpoint keeps.
     """
 
-    def __init__(self, labelled_shares: Sequence[float]) -> None:
-        """`labelled_shares` is each class's share of the labelled scans, background first."""
-        self._labelled_shares = list(labelled_shares)
+    def __init__(self, labelled_fractions: Sequence[float]) -> None:
+        """`labelled_fractions` is each class's share of the labelled scans, background first."""
+        self._labelled_fractions = list(labelled_fractions)
         self._dice = deque[list[float]](maxlen=WINDOW)
         self._figures = deque[list[float]](maxlen=SHARE_WINDOW)
-        self._largest = [0.0] * len(self._labelled_shares)
+        self._largest = [0.0] * len(self._labelled_fractions)
         self._seen: list[float] = []
         self.value = 0.0
         self.limit = 1.0
@@ -80,15 +80,15 @@ class UnlabelledWeight:
         """Take in what one step's pseudo-labels are like, if the method tells it."""
         if "share/0" not in health:
             return
-        classes = len(self._labelled_shares)
-        shares = [health[f"share/{index}"] for index in range(classes)]
+        classes = len(self._labelled_fractions)
+        fractions = [health[f"share/{index}"] for index in range(classes)]
         two = [
             health[f"{kind}/{index}"]
             for index in range(1, classes)
             for kind in ("common", "marked")
             if f"{kind}/{index}" in health
         ]
-        figures = [*shares, *two, 1.0]
+        figures = [*fractions, *two, 1.0]
         before = self._seen or [0.0] * len(figures)
         self._seen = [a + b for a, b in zip(before, figures, strict=True)]
 
@@ -112,8 +112,8 @@ class UnlabelledWeight:
     @property
     def agreement(self) -> float | None:
         """Dice of two answers for the structure that they agree least on; None without two."""
-        two = self._recent()[len(self._labelled_shares) :]
-        triples = zip(two[::2], two[1::2], self._labelled_shares[1:], strict=bool(two))
+        two = self._recent()[len(self._labelled_fractions) :]
+        triples = zip(two[::2], two[1::2], self._labelled_fractions[1:], strict=bool(two))
         # A structure that is hardly marked is for the shares to judge: a stray voxel says nothing.
         found = [
             common / marked
@@ -160,16 +160,18 @@ class UnlabelledWeight:
 
     def _all_present(self) -> bool:
         """Whether each structure is in the pseudo-labels, and two answers agree where."""
-        pairs = zip(self._recent(), self._labelled_shares, strict=False)
-        return self._trust > 0 and all(share >= ABSENT * labelled for share, labelled in pairs)
+        pairs = zip(self._recent(), self._labelled_fractions, strict=False)
+        return self._trust > 0 and all(
+            fraction >= ABSENT * labelled for fraction, labelled in pairs
+        )
 
     def _below(self, part: float) -> list[int]:
         """Classes of which the pseudo-labels have less than a part of what is to be expected."""
         found = []
-        for index, share in enumerate(self._recent()[: len(self._labelled_shares)]):
-            self._largest[index] = max(self._largest[index], share)
-            expected = min(self._largest[index], self._labelled_shares[index])
-            if share < part * expected:
+        for index, fraction in enumerate(self._recent()[: len(self._labelled_fractions)]):
+            self._largest[index] = max(self._largest[index], fraction)
+            expected = min(self._largest[index], self._labelled_fractions[index])
+            if fraction < part * expected:
                 found.append(index)
         return found
 
@@ -206,16 +208,16 @@ class UnlabelledWeight:
 
 
 @torch.no_grad()
-def structure_overlaps(probability: Tensor, labels: Tensor, inside: Tensor) -> list[float]:
+def structure_overlaps(probability: Tensor, labels: Tensor, valid: Tensor) -> list[float]:
     """Of each structure, voxels that prediction and label share, and voxels of both together.
 
     Args:
         probability: of each class, [B, C, ...].
         labels: class of each voxel, [B, ...].
-        inside: false where a crop reaches beyond its scan, [B, ...].
+        valid: false where a crop reaches beyond its scan, [B, ...].
     """
     predicted, figures = probability.argmax(dim=1), list[float]()
     for index in range(1, probability.shape[1]):
-        here, there = (predicted == index) & inside, (labels == index) & inside
+        here, there = (predicted == index) & valid, (labels == index) & valid
         figures += [float((here & there).sum()), float(here.sum() + there.sum())]
     return figures

@@ -35,7 +35,7 @@ def noise_batch(config: Config, plan: Plan, size: Index) -> Batch:
     """Crops of this size in pairs that overlap by three quarters; only what the method looks at."""
     row = method_row(config.method.name)
     labelled, unlabelled = config.data.batch
-    count = labelled + (unlabelled if row.taught else 0)
+    count = labelled + (unlabelled if row.trained_by_unlabelled else 0)
     random = torch.Generator().manual_seed(0)
 
     def crops(place: Index, length: int) -> Crops:
@@ -228,7 +228,7 @@ def _step(method: Method, batch: Batch, dtype: torch.dtype | None) -> None:
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
     crops = (batch.first, batch.second)
-    return [batch.labels, *(part for each in crops for part in (each.values, each.inside))]
+    return [batch.labels, *(part for each in crops for part in (each.values, each.valid))]
 
 
 def _bytes(module: nn.Module) -> int:

@@ -124,7 +124,7 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
     endless = config.training.model_copy(update={"steps": ENDLESS, "save_every": ENDLESS})
     slow = config.optimizer.model_copy(update={"lr": RATE})
     config = config.model_copy(update={"training": endless, "optimizer": slow})
-    shares = list(experiment.labelled_shares.values())
+    fractions = list(experiment.labelled_fractions.values())
     trainer = Trainer(
         method,
         config,
@@ -132,7 +132,7 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
         team,
         identity={},
         arrangement=arrangement,
-        labelled_shares=shares,
+        labelled_fractions=fractions,
     )
     trainer.step = experiment.config.training.length // 2
     return trainer

@@ -122,7 +122,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             team,
             identity=experiment.identity(team),
             arrangement=arrangement,
-            labelled_shares=list(experiment.labelled_shares.values()),
+            labelled_fractions=list(experiment.labelled_fractions.values()),
         )
         if resume:
             trainer.resume()
@@ -154,8 +154,8 @@ def opened_journal(
         announced = experiment.announcement(trainer.team), length, *experiment.warnings()
         for line in filter(None, (*announced, *trainer.arrangement.notes)):
             display.say(line)
-        shares, remedy = experiment.labelled_shares, trainer.method.remedy
-        with Journal(trainer.folder, trainer.step, shares, display, remedy=remedy) as journal:
+        fractions, advice = experiment.labelled_fractions, trainer.method.advice
+        with Journal(trainer.folder, trainer.step, fractions, display, advice=advice) as journal:
             yield journal
 
 

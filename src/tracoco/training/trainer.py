@@ -71,7 +71,7 @@ class Trainer:
         *,
         identity: Checkpoint,
         arrangement: Arrangement | None = None,
-        labelled_shares: Sequence[float] = (),
+        labelled_fractions: Sequence[float] = (),
     ) -> None:
         """Put the parts of a run together.
 
@@ -82,7 +82,7 @@ class Trainer:
             team: this process and its device.
             identity: is carried by every checkpoint and must be the same when it is resumed.
             arrangement: how the method was arranged; if not given, it is arranged here.
-            labelled_shares: each class's share of the labelled scans, background first; for the
+            labelled_fractions: each class's share of the labelled scans, background first; for the
                 adaptive weight of unlabelled crops.
         """
         self.arrangement = arrangement or arrange(method, config.training, team.device)
@@ -96,7 +96,7 @@ class Trainer:
         )
         self.overflow = OverflowGuard(method, self.scaler)
         adaptive = config.training.unlabelled_weight == "adaptive" and config.data.batch[1]
-        self.unlabelled = UnlabelledWeight(labelled_shares) if adaptive else None
+        self.unlabelled = UnlabelledWeight(labelled_fractions) if adaptive else None
         self.step = 0
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
@@ -211,7 +211,7 @@ class Trainer:
             labelled = slice(batch.labelled_count)
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])
-            overlaps = structure_overlaps(found, batch.labels, batch.first.inside[labelled])
+            overlaps = structure_overlaps(found, batch.labels, batch.first.valid[labelled])
             figures = self.team.mean([*overlaps, *weight.mean_figures()])
             weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
             if weight.lost:

@@ -22,7 +22,7 @@ class Labelled:
     """[B, channels, ...]."""
     label: Tensor
     """[B, ...]."""
-    inside: Tensor
+    valid: Tensor
     """False where the crops are padding, [B, ...]."""
     entropy: Tensor
     """Of the network's answer, [B, ...]."""
@@ -66,17 +66,17 @@ class PatchChooser(nn.Module):
         """
         crops = grid(labelled.crops, size)
         label = grid(labelled.label.unsqueeze(1), size)
-        inside = grid(labelled.inside.unsqueeze(1), size)
+        valid = grid(labelled.valid.unsqueeze(1), size)
         entropy = grid(labelled.entropy.unsqueeze(1), size).flatten(1).mean(dim=1)
         chosen = []
         for value in range(len(self.thresholds)):
-            shown = (label == value) & inside
-            share = shown.flatten(1).float().mean(dim=1)
-            enough = share > self.thresholds[value]
+            shown = (label == value) & valid
+            fraction = shown.flatten(1).float().mean(dim=1)
+            enough = fraction > self.thresholds[value]
             surest = (entropy - 1e3 * enough).topk(min(count, len(enough)), largest=False).indices
             values = crops[surest] * shown[surest]
             chosen.append(Patches(values, torch.full_like(surest, value), enough[surest]))
-            self._follow(value, (share > 0).sum(), enough.sum())
+            self._follow(value, (fraction > 0).sum(), enough.sum())
         return Patches(
             torch.cat([patches.values for patches in chosen]),
             torch.cat([patches.label for patches in chosen]),

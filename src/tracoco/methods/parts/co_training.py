@@ -35,15 +35,15 @@ class Peers(Method):
 
     def training_pass(self, batch: Batch) -> list[Tensor]:
         """Logits that each network gives all crops as they are; the last ones are for `health`."""
-        answers = [network(batch.first.values).float() for network in self.networks]
+        predictions = [network(batch.first.values).float() for network in self.networks]
         self._pseudo_labels = [
-            logits[batch.labelled_count :].detach().softmax(dim=1) for logits in answers
+            logits[batch.labelled_count :].detach().softmax(dim=1) for logits in predictions
         ]
-        return answers
+        return predictions
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        return peer_figures(self._pseudo_labels, batch.first.inside[batch.labelled_count :])
+        return peer_figures(self._pseudo_labels, batch.first.valid[batch.labelled_count :])
 
 
 class TwoNetworksConfig(Settings):
@@ -128,14 +128,14 @@ class CoTraining(Method):
             cast("EmaTeacher", average).update(step, network)
 
     @property
-    def remedy(self) -> str:
+    def advice(self) -> str:
         """CutMix first: without it tumours stayed that had faded with it (docs/benchmarks.md)."""
         without = "leave CutMix out with `--set method.cutmix=false`, or "
-        return (without if self.config.cutmix else "") + super().remedy
+        return (without if self.config.cutmix else "") + super().advice
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        return peer_figures(self._pseudo_labels, batch.first.inside[batch.labelled_count :])
+        return peer_figures(self._pseudo_labels, batch.first.valid[batch.labelled_count :])
 
     def logits(self, crops: Tensor) -> list[Tensor]:
         """What each network says of the crops, under noise of its own."""
@@ -155,17 +155,17 @@ class CoTraining(Method):
     def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
         """What the peers teach on the unlabelled crops, Eq. (6), or on mixed ones, Eq. (10)."""
         unlabelled = slice(batch.labelled_count, None)
-        crops, inside = batch.first.values[unlabelled], batch.first.inside[unlabelled]
+        crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
         logits = [own[unlabelled] for own in first]
         peers = self._peers(batch, logits)
         if self.config.cutmix:
-            mix = draw_mix(len(crops), inside.shape[1:], self.config.cutmix_axes).to(crops.device)
+            mix = draw_mix(len(crops), valid.shape[1:], self.config.cutmix_axes).to(crops.device)
             # Running statistics take in each crop once: mixed, where no other pass has it.
             seen = len(first[0]) > batch.labelled_count
             with frozen_statistics(self.networks) if seen else nullcontext():
                 logits = self.logits(mix(crops))
-            peers, inside = [mix(peer) for peer in peers], mix(inside)
-        return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), inside, loss)
+            peers, valid = [mix(peer) for peer in peers], mix(valid)
+        return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), valid, loss)
 
     def _peers(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
         """The probabilities that each network offers as pseudo-labels, without gradient."""

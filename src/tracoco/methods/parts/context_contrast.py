@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.geometry import Box
 from tracoco.methods.method import RunFacts, uniform_noise
-from tracoco.methods.parts.pseudo_label_statistics import class_shares
+from tracoco.methods.parts.pseudo_label_statistics import class_fractions
 from tracoco.networks.network import Network
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.settings import Settings
@@ -67,11 +67,11 @@ def directional_loss(
     """
     sure = (teacher.confidence > likely) & (learner.confidence < teacher.confidence)
     # As indices: with a mask, every selection by it would wait for the GPU.
-    taught = sure.nonzero().squeeze(1)
-    label = learner.label[taught]
+    learnt = sure.nonzero().squeeze(1)
+    label = learner.label[learnt]
     # In full precision: a bfloat16 similarity divided by 0.1 would be off by up to 0.02.
     with torch.autocast(learner.features.device.type, enabled=False):
-        own, other = learner.features[taught].float(), teacher.features[taught].detach().float()
+        own, other = learner.features[learnt].float(), teacher.features[learnt].detach().float()
         positive = (own * other).sum(dim=1, keepdim=True)
         total = 0 * positive.sum()  # connected, also where nothing is taught
         # Class by class: most voxels are background, and few in the bank are not.
@@ -81,7 +81,7 @@ def directional_loss(
             choices = torch.cat([positive[rows], own[rows] @ strangers.T], dim=1) / temperature
             first = torch.zeros_like(rows)
             total = total + F.cross_entropy(choices, first, reduction="sum")
-    return total / max(1, len(taught))
+    return total / max(1, len(learnt))
 
 
 PROJECTED = 128
@@ -148,7 +148,7 @@ class ContextContrast(nn.Module):
             shifted = self._look(network, batch.second.values[unlabelled])
         boxes = batch.overlaps[unlabelled]
         here, there = [box for box, _ in boxes], [box for _, box in boxes]
-        places = draw_places(batch.first.inside[unlabelled], here, self.config.positions)
+        places = draw_places(batch.first.valid[unlabelled], here, self.config.positions)
         first = self._project(features[unlabelled], logits[unlabelled], here, places)
         second = self._project(*shifted, there, places)
         self._labels = torch.stack([first.label, second.label])
@@ -165,7 +165,7 @@ class ContextContrast(nn.Module):
         likely = (self._confidence > self.config.likely).sum() / (2 * count)
         agreement = (self._labels[0] == self._labels[1]).sum() / count
         figures = {"likely": float(likely), "crop_agreement": float(agreement)}
-        return class_shares(self._labels, self.classes) | figures
+        return class_fractions(self._labels, self.classes) | figures
 
     def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
         """The features behind a network's answer, and the answer."""
@@ -195,10 +195,10 @@ class ContextContrast(nn.Module):
         return bank
 
 
-def draw_places(inside: Tensor, boxes: Sequence[Box], limit: int) -> list[Tensor]:
+def draw_places(valid: Tensor, boxes: Sequence[Box], limit: int) -> list[Tensor]:
     """Up to `limit` voxels of each box that lie inside the scan, as indices into the flat box."""
     places = []
-    for mask, box in zip(inside, boxes, strict=True):
+    for mask, box in zip(valid, boxes, strict=True):
         allowed = mask[box.slices].flatten().nonzero().squeeze(1)
         places.append(allowed[torch.randperm(len(allowed))[:limit].to(allowed.device)])
     return places

@@ -19,9 +19,9 @@ def uniform(low: float, high: float) -> float:
     return low + (high - low) * float(torch.rand(()))
 
 
-def happens(share: float) -> bool:
+def happens(fraction: float) -> bool:
     """True in this share of the draws."""
-    return uniform(0, 1) < share
+    return uniform(0, 1) < fraction
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.networks.layers import CONVOLUTION, Decoder, Up
 from tracoco.networks.network import Network, with_features
 
@@ -28,8 +28,8 @@ class Branch(nn.Module):
         Args:
             features: the encoder's maps, fine to coarse.
         """
-        answer: Tensor = self.head(self.decoder(features)[-1])
-        return answer
+        prediction: Tensor = self.head(self.decoder(features)[-1])
+        return prediction
 
 
 class SeveralDecoders(nn.Module):
@@ -75,8 +75,8 @@ class MeanOfDecoders(nn.Module):
 
     def forward(self, crops: Tensor) -> Tensor:
         """Logits of each class, [B, classes, ...]."""
-        answers = [logits.log_softmax(dim=1) for logits in self.decoders(crops)]
-        return torch.stack(answers).logsumexp(dim=0)
+        predictions = [logits.log_softmax(dim=1) for logits in self.decoders(crops)]
+        return torch.stack(predictions).logsumexp(dim=0)
 
 
 PredictWith = Literal["mean", "first"]
@@ -89,7 +89,7 @@ class SharedEncoder(Method):
         super().__init__()
         self.decoders = decoders
         self.predict_with = predict_with
-        self._answers: list[Tensor] = []
+        self._predictions: list[Tensor] = []
 
     def supervised(self, batch: Batch, logits: Sequence[Tensor]) -> Tensor:
         """What each decoder learns from labels, one number a decoder."""
@@ -98,7 +98,7 @@ class SharedEncoder(Method):
     def remember(self, batch: Batch, logits: Sequence[Tensor]) -> None:
         """Keep what the first two decoders say of the unlabelled crops, for `health`."""
         unlabelled = slice(batch.labelled_count, None)
-        self._answers = [each[unlabelled].detach().softmax(dim=1) for each in logits[:2]]
+        self._predictions = [each[unlabelled].detach().softmax(dim=1) for each in logits[:2]]
 
     def inference_network(self) -> nn.Module:
         """All decoders or the first alone, as the settings say."""
@@ -118,11 +118,11 @@ class SharedEncoder(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the first decoder's last labels, and how far the second agrees."""
-        if not self._answers:
+        if not self._predictions:
             return {}
-        first, second = self._answers
-        inside = batch.first.inside[batch.labelled_count :]
-        return answer_shares(first, inside) | divergence_figures(first, second, inside)
+        first, second = self._predictions
+        valid = batch.first.valid[batch.labelled_count :]
+        return predicted_fractions(first, valid) | divergence_figures(first, second, valid)
 
 
 def released_rampup(given: int | None, facts: RunFacts) -> int:
@@ -130,8 +130,8 @@ def released_rampup(given: int | None, facts: RunFacts) -> int:
 
     That is the whole run in 2D, and in 3D 6,000 of 15,000 steps.
     """
-    share = {2: 1.0, 3: 0.4}[facts.dimensions]
-    return given or max(1, round(share * facts.total_steps))
+    fraction = {2: 1.0, 3: 0.4}[facts.dimensions]
+    return given or max(1, round(fraction * facts.total_steps))
 
 
 HEAD_SIZE = {2: 3, 3: 1}

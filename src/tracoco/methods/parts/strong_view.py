@@ -20,19 +20,19 @@ SIGMA = (0.1, 2.0)
 """Least and largest deviation of the blur, in voxels."""
 
 
-def strong_view(crops: Tensor, inside: Tensor, limits: Limits) -> Tensor:
+def strong_view(crops: Tensor, valid: Tensor, limits: Limits) -> Tensor:
     """Crops that are changed as in UniMatch's release for medical images, each by its own draw.
 
     Args:
         crops: intensities within `limits`, [B, C, ...]; the view keeps to them.
-        inside: false where the crops are padding, [B, ...]; padding stays as it is.
+        valid: false where the crops are padding, [B, ...]; padding stays as it is.
         limits: the lowest and the highest intensity.
     """
     views = [
         _draw_view(crop, mask, limits)
-        for crop, mask in zip(crops.split(1), inside.split(1), strict=True)
+        for crop, mask in zip(crops.split(1), valid.split(1), strict=True)
     ]
-    return torch.where(inside.unsqueeze(1), torch.cat(views), crops)
+    return torch.where(valid.unsqueeze(1), torch.cat(views), crops)
 
 
 def brighten(crops: Tensor, factor: float, limits: Limits) -> Tensor:
@@ -40,10 +40,10 @@ def brighten(crops: Tensor, factor: float, limits: Limits) -> Tensor:
     return (factor * crops).clamp(*limits)
 
 
-def change_contrast(crops: Tensor, inside: Tensor, factor: float, limits: Limits) -> Tensor:
+def change_contrast(crops: Tensor, valid: Tensor, factor: float, limits: Limits) -> Tensor:
     """Multiply the distance from the mean of each crop and channel, and keep the limits."""
     axes = tuple(range(2, crops.ndim))
-    weight = inside.unsqueeze(1)
+    weight = valid.unsqueeze(1)
     count = weight.sum(axes, keepdim=True).clamp(min=1)
     mean = (crops * weight).sum(axes, keepdim=True) / count
     return (mean + factor * (crops - mean)).clamp(*limits)
@@ -65,10 +65,10 @@ def blur(crops: Tensor, sigma: float) -> Tensor:
     return crops
 
 
-def _draw_view(crop: Tensor, inside: Tensor, limits: Limits) -> Tensor:
+def _draw_view(crop: Tensor, valid: Tensor, limits: Limits) -> Tensor:
     # Brightness and contrast commute but for what leaves the limits, so their order is not drawn.
     if happens(JITTERED):
         crop = brighten(crop, uniform(1 - JITTER, 1 + JITTER), limits)
         contrast = uniform(1 - JITTER, 1 + JITTER)
-        crop = change_contrast(crop, inside, contrast, limits)
+        crop = change_contrast(crop, valid, contrast, limits)
     return blur(crop, uniform(*SIGMA)) if happens(BLURRED) else crop

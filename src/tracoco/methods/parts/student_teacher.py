@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares, divergence_figures
+from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.settings import Settings
 
 
@@ -136,7 +136,7 @@ class StudentTeacher(Method):
         self.noise = config.noise * facts.intensity_range
         self.rampup_steps = config.rampup_steps or facts.total_steps
         self.total_steps = facts.total_steps
-        self._answers: tuple[Tensor, Tensor] | None = None
+        self._predictions: tuple[Tensor, Tensor] | None = None
         self._inside: Tensor | None = None
 
     def noisy(self, crops: Tensor) -> Tensor:
@@ -151,10 +151,10 @@ class StudentTeacher(Method):
         """How far the weights of the unlabelled crops have risen, up to 1."""
         return sigmoid_rampup(step, self.rampup_steps)
 
-    def remember(self, logits: Tensor, answer: Tensor, inside: Tensor) -> None:
+    def remember(self, logits: Tensor, prediction: Tensor, valid: Tensor) -> None:
         """Keep for `health` what student and teacher said of the same unlabelled crops."""
-        self._answers = (logits.detach().softmax(dim=1), answer)
-        self._inside = inside
+        self._predictions = (logits.detach().softmax(dim=1), prediction)
+        self._inside = valid
 
     def after_step(self, step: int) -> None:
         """Move the teacher."""
@@ -170,8 +170,8 @@ class StudentTeacher(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
         """Class shares of the teacher's last labels, and how far the student is from them."""
-        if self._answers is None or self._inside is None:
+        if self._predictions is None or self._inside is None:
             return {}
-        student, teacher = self._answers
-        shares = answer_shares(teacher, self._inside)
-        return shares | divergence_figures(student, teacher, self._inside)
+        student, teacher = self._predictions
+        fractions = predicted_fractions(teacher, self._inside)
+        return fractions | divergence_figures(student, teacher, self._inside)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import class_shares
+from tracoco.methods.parts.pseudo_label_statistics import class_fractions
 from tracoco.networks.light_unet import Pointwise
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
@@ -31,7 +31,7 @@ def distance_loss(maps: Tensor, target: Tensor, counted: Tensor) -> Tensor:
     return masked_mean((maps - target).square(), counted.expand_as(maps))
 
 
-def signed_distances(labels: Tensor, inside: Tensor, classes: int) -> Tensor:
+def signed_distances(labels: Tensor, valid: Tensor, classes: int) -> Tensor:
     """Signed distance of each voxel to the surface of each foreground class: [B, C - 1, ...].
 
     Negative within the class, 0 on its outermost voxels, and divided by the largest distance of
@@ -40,25 +40,25 @@ def signed_distances(labels: Tensor, inside: Tensor, classes: int) -> Tensor:
 
     Args:
         labels: class indices, [B, ...].
-        inside: false where the crop is padding, [B, ...]. Padding has 0 and belongs to neither
+        valid: false where the crop is padding, [B, ...]. Padding has 0 and belongs to neither
             side: a structure that meets it has no surface there, as at the edge of the crop.
         classes: how many there are, the background among them.
     """
-    distances: Tensor = _signed_distances(labels, inside, classes)
+    distances: Tensor = _signed_distances(labels, valid, classes)
     return distances
 
 
-def present_classes(labels: Tensor, inside: Tensor, classes: int) -> Tensor:
+def present_classes(labels: Tensor, valid: Tensor, classes: int) -> Tensor:
     """Whether each crop has a voxel of each foreground class: [B, C - 1]."""
-    found = [((labels == k) & inside).flatten(1).any(dim=1) for k in range(1, classes)]
+    found = [((labels == k) & valid).flatten(1).any(dim=1) for k in range(1, classes)]
     return torch.stack(found, dim=1)
 
 
 # The transform is not torch's. As an operation of its own it has a shape where there are no values
 # to compute with, so that the memory of a step can be counted.
 @torch.library.custom_op("tracoco::signed_distances", mutates_args=())
-def _signed_distances(labels: Tensor, inside: Tensor, classes: int) -> Tensor:
-    crops = zip(labels.cpu().numpy(), inside.cpu().numpy(), strict=True)
+def _signed_distances(labels: Tensor, valid: Tensor, classes: int) -> Tensor:
+    crops = zip(labels.cpu().numpy(), valid.cpu().numpy(), strict=True)
     maps = [
         np.stack([mask_distance(label == k, counted) for k in range(1, classes)])
         for label, counted in crops
@@ -67,15 +67,15 @@ def _signed_distances(labels: Tensor, inside: Tensor, classes: int) -> Tensor:
 
 
 @_signed_distances.register_fake
-def _(labels: Tensor, inside: Tensor, classes: int) -> Tensor:  # noqa: ARG001 - the signature
+def _(labels: Tensor, valid: Tensor, classes: int) -> Tensor:  # noqa: ARG001 - the signature
     shape = (len(labels), classes - 1, *labels.shape[1:])
     return labels.new_empty(shape, dtype=torch.float32)
 
 
-def mask_distance(mask: Mask, inside: Mask) -> NDArray[np.float32]:
+def mask_distance(mask: Mask, valid: Mask) -> NDArray[np.float32]:
     """Signed distance of each voxel to the surface of one mask, in the terms of the whole crop."""
-    mask = mask & inside
-    background = inside & ~mask
+    mask = mask & valid
+    background = valid & ~mask
     distance = np.zeros(mask.shape, dtype=np.float32)
     if not mask.any():
         return distance
@@ -135,21 +135,21 @@ class TwoHeads(Method):
         self._distance_weight = config.distance_weight
         self._largest_weight = config.unsupervised_weight
         self._rampup_steps = config.rampup_steps or facts.total_steps
-        self._answers: tuple[Tensor, Tensor] | None = None
+        self._predictions: tuple[Tensor, Tensor] | None = None
 
     def look(self, crops: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B, C, ...] and signed distances [B, C - 1, ...] of the crops."""
         features = self.network.decode(self.network.encode(crops))
         logits, maps = self.network.head(features).float(), self.distance_head(features)
-        self._answers = logits.detach(), maps.detach()
+        self._predictions = logits.detach(), maps.detach()
         return logits, maps
 
     def learn_labels(self, batch: Batch, logits: Tensor, maps: Tensor) -> dict[str, Tensor]:
         """What both heads learn from the labelled crops."""
         labelled = slice(batch.labelled_count)
-        inside = batch.first.inside[labelled]
-        target = signed_distances(batch.labels, inside, self.classes)
-        distance = distance_loss(maps[labelled], target, inside.unsqueeze(1))
+        valid = batch.first.valid[labelled]
+        target = signed_distances(batch.labels, valid, self.classes)
+        distance = distance_loss(maps[labelled], target, valid.unsqueeze(1))
         return {
             "supervised": labelled_loss(logits, batch),
             "signed_distance": self._distance_weight * distance,
@@ -165,12 +165,12 @@ class TwoHeads(Method):
 
     def health(self, batch: Batch) -> dict[str, float]:
         """Class shares of the last masks, and where both heads put every class alike."""
-        if self._answers is None:
+        if self._predictions is None:
             return {}
-        inside = batch.first.inside[batch.labelled_count :]
-        logits, maps = (answer[batch.labelled_count :] for answer in self._answers)
+        valid = batch.first.valid[batch.labelled_count :]
+        logits, maps = (prediction[batch.labelled_count :] for prediction in self._predictions)
         labels = most_likely(logits)
         masks = torch.stack([labels == k for k in range(1, self.classes)], dim=1)
         alike = ((maps < 0) == masks).all(dim=1)
-        agreement = {"head_agreement": float(masked_mean(alike, inside))}
-        return class_shares(labels, self.classes, inside) | agreement
+        agreement = {"head_agreement": float(masked_mean(alike, valid))}
+        return class_fractions(labels, self.classes, valid) | agreement

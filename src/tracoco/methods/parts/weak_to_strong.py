@@ -11,7 +11,7 @@ from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import Method, RunFacts
 from tracoco.methods.parts.cutmix import check_partners, draw_small_mix
 from tracoco.methods.parts.pseudo_label_pass import PseudoLabelPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import answer_shares
+from tracoco.methods.parts.pseudo_label_statistics import predicted_fractions
 from tracoco.methods.parts.strong_view import strong_view
 from tracoco.settings import Settings
 
@@ -31,11 +31,11 @@ class WeakToStrongConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Predictions:
     """The unlabelled crops of a batch, and what the network says of them, without gradient."""
 
     crops: Tensor
-    inside: Tensor
+    valid: Tensor
     """False where the crops are padding, [B, ...]."""
     own: Tensor
     """Probabilities that a crop has for itself, [B, C, ...]."""
@@ -48,7 +48,7 @@ class Lesson:
     """A view of the unlabelled crops, and the labels that it is to be given."""
 
     crops: Tensor
-    inside: Tensor
+    valid: Tensor
     label: Tensor
     """Class indices, [B, ...]."""
     sure: Tensor
@@ -73,7 +73,7 @@ class WeakToStrong(Method):
         self.limits = facts.intensity_limits
         self._pseudo_labels: Tensor | None = None
 
-    def answers(self, batch: Batch, logits: Tensor) -> Answers:
+    def predictions(self, batch: Batch, logits: Tensor) -> Predictions:
         """What pseudo-labels are made of; `logits` are those of the training pass, of all crops."""
         unlabelled = slice(batch.labelled_count, None)
         crops = batch.first.values[unlabelled]
@@ -85,25 +85,25 @@ class WeakToStrong(Method):
         if form != "training":
             own = given
         self._pseudo_labels = own
-        return Answers(crops, batch.first.inside[unlabelled], own, given)
+        return Predictions(crops, batch.first.valid[unlabelled], own, given)
 
-    def plain_lesson(self, answers: Answers) -> Lesson:
+    def plain_lesson(self, predictions: Predictions) -> Lesson:
         """The crops as they are."""
-        return self._lesson(answers.crops, answers.inside, answers.own)
+        return self._lesson(predictions.crops, predictions.valid, predictions.own)
 
-    def strong_lesson(self, answers: Answers) -> Lesson:
+    def strong_lesson(self, predictions: Predictions) -> Lesson:
         """A strong view of each crop; every other one has a box of another crop's view."""
-        inside, probability = answers.inside, answers.own
-        crops = strong_view(answers.crops, inside, self.limits)
+        valid, probability = predictions.valid, predictions.own
+        crops = strong_view(predictions.crops, valid, self.limits)
         if self.config.cutmix:
-            mix = draw_small_mix(len(crops), inside.shape[1:]).to(crops.device)
-            crops, inside = mix(crops), mix(inside)
-            probability = mix(probability, answers.given)
-        return self._lesson(crops, inside, probability)
+            mix = draw_small_mix(len(crops), valid.shape[1:]).to(crops.device)
+            crops, valid = mix(crops), mix(valid)
+            probability = mix(probability, predictions.given)
+        return self._lesson(crops, valid, probability)
 
-    def _lesson(self, crops: Tensor, inside: Tensor, probability: Tensor) -> Lesson:
+    def _lesson(self, crops: Tensor, valid: Tensor, probability: Tensor) -> Lesson:
         confidence, label = probability.max(dim=1)
-        return Lesson(crops, inside, label, (confidence >= self.config.threshold) & inside)
+        return Lesson(crops, valid, label, (confidence >= self.config.threshold) & valid)
 
     def health(self, batch: Batch) -> dict[str, float]:
         """How many of the last pseudo-labels are sure enough to count, and their class shares.
@@ -113,7 +113,7 @@ class WeakToStrong(Method):
         """
         if self._pseudo_labels is None:
             return {}
-        inside, labels = batch.first.inside[batch.labelled_count :], self._pseudo_labels
-        sure = (labels.amax(dim=1) >= self.config.threshold) & inside
-        shares = answer_shares(labels, sure) if sure.any() else {}
-        return shares | {"likely": float(masked_mean(sure, inside))}
+        valid, labels = batch.first.valid[batch.labelled_count :], self._pseudo_labels
+        sure = (labels.amax(dim=1) >= self.config.threshold) & valid
+        fractions = predicted_fractions(labels, sure) if sure.any() else {}
+        return fractions | {"likely": float(masked_mean(sure, valid))}

@@ -61,8 +61,8 @@ def margin_rows(label: LabelScan, box: Box, case: str) -> list[Row]:
     if not lost:
         return []
     problem = f"{lost} labelled voxels lie in the image's constant margin, which is left out"
-    way_out = "check that image and label belong together, or set crop_to_content to false"
-    return [warning(case, label.source, problem, way_out)]
+    fix = "check that image and label belong together, or set crop_to_content to false"
+    return [warning(case, label.source, problem, fix)]
 
 
 def _count(label: NDArray[Any]) -> dict[int, int]:

@@ -130,11 +130,11 @@ def needs_of(checks: Sequence[CaseCheck], plan: Plan | None, root: Path) -> Need
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     largest = max(_voxels(header) for _, header in seen)
-    share = sum(_voxels(header) for _, header in seen) / _voxels(header)
+    fraction = sum(_voxels(header) for _, header in seen) / _voxels(header)
     resampled = max(prod(stored_shape(*each, plan)) for each in seen) * RESAMPLED_BYTES
     memory = int(peak * largest / _voxels(header)) + resampled * header.channels
     return replace(
-        needs, memory_bytes=memory, prepare_seconds=seconds * share, measured_on=one.case.id
+        needs, memory_bytes=memory, prepare_seconds=seconds * fraction, measured_on=one.case.id
     )
 
 

@@ -26,10 +26,8 @@ def few_rows(checks: Sequence[CaseCheck]) -> list[Row]:
         problem = f"{parts['labelled']} labelled cases to learn from"
         rows.append(warning("", None, problem, "label more: results hang on single scans"))
     if not parts["unlabelled"]:
-        way_out = "add scans without labels, or use --method supervised or data.reuse_labelled"
-        rows.append(
-            warning("", None, "no unlabelled cases, which most methods learn from", way_out)
-        )
+        fix = "add scans without labels, or use --method supervised or data.reuse_labelled"
+        rows.append(warning("", None, "no unlabelled cases, which most methods learn from", fix))
     return rows
 
 
@@ -140,14 +138,14 @@ def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
     for first, *others in copies.values():
         for one in others:
             leak = one.part != first.part and {one.part, first.part} != set(TRAINING)
-            make, way_out = (
+            make, fix = (
                 (fault, "take one of them out")
                 if leak
                 else (warning, "take one of them out, or it counts twice")
             )
             where = f" ({first.part}; this one is {one.part})" if leak else ""
             problem = f"the same voxels as case '{first.case.id}'{where}"
-            rows.append(make(one.case.id, one.case.images[0], problem, way_out))
+            rows.append(make(one.case.id, one.case.images[0], problem, fix))
     return rows
 
 
@@ -160,6 +158,6 @@ def _room_rows(seen: Seen, plan: Plan) -> list[Row]:
         if all(stored[axis] <= plan.crop[axis] for axis in axes):
             sizes = (" x ".join(str(size[axis]) for axis in axes) for size in (stored, plan.crop))
             problem = "no room to translate: {} voxels, the crop has {}".format(*sizes)
-            way_out = "make the crop in plan.yaml smaller than most scans"
-            rows.append(warning(one.case.id, one.case.images[0], problem, way_out))
+            fix = "make the crop in plan.yaml smaller than most scans"
+            rows.append(warning(one.case.id, one.case.images[0], problem, fix))
     return rows

@@ -28,7 +28,7 @@ class Row:
     file: str
     severity: Severity
     problem: str
-    way_out: str
+    fix: str
 
 
 def error_rows(error: UserError, case: str = "", file: Path | None = None) -> list[Row]:
@@ -38,14 +38,14 @@ def error_rows(error: UserError, case: str = "", file: Path | None = None) -> li
     return [_row(line.strip(), case, file) for line in problems]
 
 
-def warning(case: str, file: Path | None, problem: str, way_out: str) -> Row:
+def warning(case: str, file: Path | None, problem: str, fix: str) -> Row:
     """A row that stops nothing."""
-    return Row(case, str(file or ""), "warning", problem, way_out)
+    return Row(case, str(file or ""), "warning", problem, fix)
 
 
-def fault(case: str, file: Path | None, problem: str, way_out: str) -> Row:
+def fault(case: str, file: Path | None, problem: str, fix: str) -> Row:
     """A row of severity error."""
-    return Row(case, str(file or ""), "error", problem, way_out)
+    return Row(case, str(file or ""), "error", problem, fix)
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def noted(rows: list[Row], case: str = "", file: Path | None = None) -> Iterator
 def _row(message: str, case: str, file: Path | None) -> Row:
     """Take a message apart; the file is not said twice where the message starts with it."""
     match = _SENTENCE.fullmatch(message) or _CLAUSE.fullmatch(message)
-    problem, way_out = match.groups() if match else (message, "")
+    problem, fix = match.groups() if match else (message, "")
     if file:
         problem = problem.removeprefix(f"{file} ").removeprefix(f"{file}: ")
-    return fault(case, file, problem, way_out)
+    return fault(case, file, problem, fix)

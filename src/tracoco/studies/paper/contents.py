@@ -80,7 +80,7 @@ def contents_table() -> list[dict[str, str]]:
     return [*tables, *analyses, *figures]
 
 
-def answer(
+def paper_content(
     name: str, request: "PaperRequest", *, rows: tuple[str, ...] = (), out: Path | None = None
 ) -> Shown:
     """Run what is missing and show it.

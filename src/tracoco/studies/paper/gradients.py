@@ -60,8 +60,8 @@ def simplex_gradient(loss: PeerLoss, pseudo_label: float, prediction: float) -> 
     # Logarithms of probabilities are logits: softmax gives the probabilities back.
     logits = torch.stack([first, 1 - first]).log().reshape(1, 2, 1, 1)
     peer = torch.tensor([pseudo_label, 1 - pseudo_label], dtype=torch.float64).reshape(1, 2, 1, 1)
-    inside = torch.ones(1, 1, 1, dtype=torch.bool)
-    (gradient,) = torch.autograd.grad(loss(logits, peer, inside), first)
+    valid = torch.ones(1, 1, 1, dtype=torch.bool)
+    (gradient,) = torch.autograd.grad(loss(logits, peer, valid), first)
     return float(gradient)
 
 

@@ -58,15 +58,15 @@ def confidence(request: PaperRequest, data: str) -> Drawn:
 
 
 def confidence_counts(
-    answers: Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]],
+    predictions: Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]],
 ) -> tuple[Counts, Counts]:
     """Voxels of the true background and of the true foreground, by how likely they are foreground.
 
     Args:
-        answers: foreground probabilities and class indices of one scan after the other.
+        predictions: foreground probabilities and class indices of one scan after the other.
     """
     background, foreground = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
-    for probability, label in answers:
+    for probability, label in predictions:
         background += np.histogram(probability[label == 0], BINS, (0.0, 1.0))[0]
         foreground += np.histogram(probability[label != 0], BINS, (0.0, 1.0))[0]
     return background, foreground
@@ -87,7 +87,7 @@ def _histograms(
 ) -> tuple[Counts, Counts]:
     predictor = Predictor.load(folder, device=request.device)
 
-    def answers() -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
+    def predictions() -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
         for case in cases:
             volume = torch.from_numpy(np.array(case.image())).to(predictor.device)
             found = predict_volume(method.predict, volume, *predictor.cover(volume.shape[1:]))
@@ -99,7 +99,7 @@ def _histograms(
         counted("predicting", len(cases), request.console) as on_case,
         ready_to_predict(predictor.method) as method,
     ):
-        return confidence_counts(answers())
+        return confidence_counts(predictions())
 
 
 def _row(loss: str, background: Counts, foreground: Counts) -> Row:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracoco.data.crop import read_box
 from tracoco.data.crop_positions import has_room
 from tracoco.errors import UserError
-from tracoco.evaluation.context import answers, compare, draw_pair
+from tracoco.evaluation.context import compare, draw_pair, predictions
 from tracoco.geometry import Box, Index, whole
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
@@ -46,7 +46,7 @@ FIRST, SECOND, SHARED = "#4f9dff", "#3ecf6b", "#ff5a4f"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ContextAnswer:
+class ContextPrediction:
     """The labels that a method gives two crops, each of its crop's size."""
 
     title: str
@@ -76,7 +76,7 @@ class _Scene:
 def context_figure(
     image: NDArray[np.floating],
     boxes: tuple[Box, Box],
-    answers: Sequence[ContextAnswer],
+    predictions: Sequence[ContextPrediction],
     spacing_mm: Sequence[float],
 ) -> Figure:
     """The scan with both crops, then for each method its two answers and where they differ.
@@ -87,34 +87,34 @@ def context_figure(
     Args:
         image: the scan [X, Y, Z].
         boxes: the first and the second crop.
-        answers: one a method.
+        predictions: one a method.
         spacing_mm: side lengths of a voxel.
     """
     shared = boxes[0].intersect(boxes[1]).intersect(whole(image.shape))
     if shared.empty:
         raise UserError(f"the crops at {boxes[0].start} and {boxes[1].start} do not overlap")
-    pairs = [_shared_answers(answer, boxes, shared) for answer in answers]
+    pairs = [_shared_predictions(prediction, boxes, shared) for prediction in predictions]
     foreground = np.sum([(label != 0).astype(int) for pair in pairs for label in pair], axis=0)
     level = shared.start[AXIAL.through] + int(foreground.sum(axis=(0, 1)).argmax())
     scene = _Scene(image, spacing_mm, boxes, shared, level)
     crop, inner = _ratio(boxes[0], spacing_mm), _ratio(shared, spacing_mm)
-    figure, panels = dark_panels(len(answers) + 1, (crop, crop, inner + 0.15))
+    figure, panels = dark_panels(len(predictions) + 1, (crop, crop, inner + 0.15))
     _show_scan(panels[0, 0], scene)
     _explain(panels[1, 0])
     panels[2, 0].set_axis_off()
-    for column, answer, pair in zip(panels.T[1:], answers, pairs, strict=True):
-        column[0].set_title(answer.title, color=INK, fontsize=9)
-        _show_answer(column[0], scene, boxes[0], answer.first, FIRST)
-        _show_answer(column[1], scene, boxes[1], answer.second, SECOND)
+    for column, prediction, pair in zip(panels.T[1:], predictions, pairs, strict=True):
+        column[0].set_title(prediction.title, color=INK, fontsize=9)
+        _show_prediction(column[0], scene, boxes[0], prediction.first, FIRST)
+        _show_prediction(column[1], scene, boxes[1], prediction.second, SECOND)
         _show_difference(column[2], scene, pair[0] != pair[1])
     return figure
 
 
-def _shared_answers(
-    answer: ContextAnswer, boxes: tuple[Box, Box], shared: Box
+def _shared_predictions(
+    prediction: ContextPrediction, boxes: tuple[Box, Box], shared: Box
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     first, second = (shared.seen_from(box.start).slices for box in boxes)
-    return answer.first[first], answer.second[second]
+    return prediction.first[first], prediction.second[second]
 
 
 def _ratio(box: Box, spacing_mm: Sequence[float]) -> float:
@@ -129,7 +129,7 @@ def _show_scan(axes: Axes, scene: _Scene) -> None:
     axes.set_title("the scan", color=INK, fontsize=9)
 
 
-def _show_answer(axes: Axes, scene: _Scene, box: Box, label: NDArray[Any], colour: str) -> None:
+def _show_prediction(axes: Axes, scene: _Scene, box: Box, label: NDArray[Any], colour: str) -> None:
     """A crop as the method saw it, its answer, and the overlap."""
     place = scene.place(box)
     show_slice(axes, read_box(scene.image, box), place, scene.spacing_mm, scene.shown)
@@ -150,9 +150,9 @@ def _show_difference(axes: Axes, scene: _Scene, differing: NDArray[np.bool_]) ->
         extent=(left, right, bottom, top),
         interpolation="nearest",
     )
-    share = f"{100 * differing.mean():.1f} % of the voxels differ"
+    fraction = f"{100 * differing.mean():.1f} % of the voxels differ"
     axes.text(
-        0.5, -0.04, share, color=INK, fontsize=8, ha="center", va="top", transform=axes.transAxes
+        0.5, -0.04, fraction, color=INK, fontsize=8, ha="center", va="top", transform=axes.transAxes
     )
 
 
@@ -199,11 +199,11 @@ def context(request: PaperRequest, data: str) -> Drawn:
     case = Store(project.store_root).case(project.test_cases()[0].id)
     runs = [FigureRun(name, preset, (f"method.name={name}",)) for name in SHOWN if name in METHODS]
     pair = choose_pair(case, run_crop(request.spec(preset, ()).config(0), plan))
-    shown: list[ContextAnswer] = []
+    shown: list[ContextPrediction] = []
     rows: list[Row] = []
     for run, _, folder in trained_runs(request, data, runs):
         predictor = Predictor.load(folder, device=request.device)
-        shown.append(ContextAnswer(run.title, *crop_labels(predictor, case, pair)))
+        shown.append(ContextPrediction(run.title, *crop_labels(predictor, case, pair)))
         rows.append({"method": run.title, "scan": case.id} | _figures(predictor, case, pair))
     figure = context_figure(case.image()[0], pair, shown, case.spacing_mm)
     notes = (
@@ -258,7 +258,7 @@ def _figures(predictor: Predictor, case: StoredCase, pair: Pair) -> Row:
         return predictor.method.predict(crops.to(predictor.device))
 
     with evaluating(predictor.method):
-        score = compare(*answers(predict, np.array(case.image()), *pair))
+        score = compare(*predictions(predict, np.array(case.image()), *pair))
     apart = score.disagreement
     return {
         "disagreement": None if apart is None else 100 * apart,

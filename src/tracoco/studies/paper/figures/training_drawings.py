@@ -50,10 +50,10 @@ def confidence_histograms(
         for counted, (name, colour) in zip(values, kinds, strict=True):
             counts = np.asarray(counted, dtype=float)
             edges = np.linspace(0, 1, len(counts) + 1)
-            share = 100 * counts / max(counts.sum(), 1)
-            axes.stairs(share, edges, fill=True, color=colour, alpha=0.25)
+            fraction = 100 * counts / max(counts.sum(), 1)
+            axes.stairs(fraction, edges, fill=True, color=colour, alpha=0.25)
             # The outline tells the two apart where they lie over each other.
-            axes.stairs(share, edges, color=colour, linewidth=1.6, label=name)
+            axes.stairs(fraction, edges, color=colour, linewidth=1.6, label=name)
         if log:
             axes.set_yscale("log")
         dress(axes, title, "predicted probability of the foreground", "")
