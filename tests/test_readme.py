@@ -31,7 +31,9 @@ EXAMPLES = sorted(
 def test_a_shown_command_is_understood(line: str) -> None:
     _, name, *arguments = shlex.split(line)
     command = GROUP.commands[name]  # type: ignore[attr-defined]  # a group of commands
-    command.make_context(name, arguments)
+    with command.make_context(name, arguments) as context:
+        assert context.info_name == name
+        assert not context.args
 
 
 def test_something_is_shown() -> None:

@@ -113,7 +113,7 @@ def test_shapes_and_spacings_must_fit() -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 30), (12, 20, 9)])
-@pytest.mark.parametrize("share", [0.002, 0.3])
+@pytest.mark.parametrize("fraction", [0.002, 0.3])
 def test_tree_and_map_find_the_same_distances(shape: tuple[int, ...], fraction: float) -> None:
     random = np.random.default_rng(0)
     here, there = random.random((2, *shape)) < fraction

@@ -33,8 +33,10 @@ def test_freed_blocks_are_written_to_again_and_given_back_at_the_end() -> None:
 
 def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_memory, "GLIBC", None)
+    before = torch.arange(BLOCK_MB)
     with freed_memory_kept(), reused_blocks():
-        pass
+        during = torch.arange(BLOCK_MB)
+    assert torch.equal(before, during)
 
 
 def test_every_batch_of_windows_goes_through_the_network_on_reused_blocks(

@@ -97,7 +97,7 @@ def test_the_mixed_answer_is_the_target_and_voxels_count_where_both_crops_do(
         seen.append((target, valid))
         return prediction_distance(moved, target, valid)
 
-    monkeypatch.setattr(cross_ald, "answer_distance", noted)
+    monkeypatch.setattr(cross_ald, "prediction_distance", noted)
     method = make(2)
     batch = make_batch(2, labelled=1, unlabelled=1)
     valid = batch.first.valid.clone()

@@ -19,7 +19,7 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> ICT:
 
 def fix_share(monkeypatch: pytest.MonkeyPatch, fraction: float) -> None:
     monkeypatch.setattr(
-        ict, "draw_shares", lambda count, _: torch.full((count - count // 2,), fraction)
+        ict, "draw_fractions", lambda count, _: torch.full((count - count // 2,), fraction)
     )
 
 
@@ -40,7 +40,7 @@ def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: in
     assert term.item() == pytest.approx(0.2 * 0.0625, rel=1e-5)
 
 
-@pytest.mark.parametrize(("share", "chosen"), [(0.0, 2), (1.0, 3)])
+@pytest.mark.parametrize(("fraction", "chosen"), [(0.0, 2), (1.0, 3)])
 def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
     monkeypatch: pytest.MonkeyPatch, fraction: float, chosen: int
 ) -> None:
@@ -56,7 +56,7 @@ def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
     torch.testing.assert_close(method._predictions[1], expected)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 def test_who_answers_all_alike_agrees_with_the_teacher(
     monkeypatch: pytest.MonkeyPatch, fraction: float
 ) -> None:

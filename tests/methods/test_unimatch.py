@@ -67,7 +67,7 @@ def test_weights_are_settings_and_in_the_releases_proportion() -> None:
     assert weighted["features"].item() == pytest.approx(3 * plain["features"].item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("answer", [(0.94, 0.06), (0.94, 0.02, 0.02, 0.02)])
+@pytest.mark.parametrize("prediction", [(0.94, 0.06), (0.94, 0.02, 0.02, 0.02)])
 def test_below_the_threshold_nothing_is_learnt(prediction: tuple[float, ...]) -> None:
     method, network = make(prediction)
     terms = method(make_batch(classes=len(prediction)), 0)

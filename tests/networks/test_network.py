@@ -199,6 +199,9 @@ def test_crop_with_a_single_coarsest_voxel_is_refused() -> None:
 @pytest.mark.parametrize("crop", [(96, 96, 96), (112, 112, 80), (32, 16, 16)])
 def test_crop_that_fits_passes(crop: tuple[int, ...]) -> None:
     check_crop("vnet", crop)
+    odd = (crop[0] + 1, *crop[1:])
+    with pytest.raises(UserError, match="axis 0"):
+        check_crop("vnet", odd)
 
 
 def test_unknown_network_is_answered_with_the_nearest_name() -> None:

@@ -51,8 +51,10 @@ def test_one_who_is_killed_holds_nothing_back(tmp_path: Path) -> None:
 
 def test_without_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)
+    entered = False
     with only_writer(tmp_path), only_writer(tmp_path):
-        pass
+        entered = True
+    assert entered
 
 
 @locks
@@ -63,8 +65,10 @@ def test_a_disk_without_locks_refuses_nobody(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
+    entered = False
     with only_writer(tmp_path), only_writer(tmp_path):
-        pass
+        entered = True
+    assert entered
 
 
 def test_what_was_abandoned_is_removed(tmp_path: Path) -> None:

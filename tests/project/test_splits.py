@@ -66,7 +66,9 @@ def test_a_split_must_name_cases_that_exist_and_have_their_label() -> None:
 
 
 def test_a_label_may_be_hidden() -> None:
-    check_splits(Splits(("a",), ("b",), (), ()), cases(["a", "b"]), "splits.json")
+    with_labels = cases(["a", "b"])
+    check_splits(Splits(("a",), ("b",), (), ()), with_labels, "splits.json")
+    assert all(case.label for case in with_labels)
 
 
 def test_hidden_labels_are_written_and_do_not_change_the_hash(tmp_path: Path) -> None:

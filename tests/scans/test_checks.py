@@ -38,6 +38,10 @@ def test_a_turned_grid_is_fine() -> None:
         [[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]
     ) @ np.diag([0.5, 2])
     checks.check_affine(affine, FILE)
+    sheared = affine.copy()
+    sheared[:3, 2] += affine[:3, 0]
+    with pytest.raises(UserError, match="sheared affine"):
+        checks.check_affine(sheared, FILE)
 
 
 @pytest.mark.parametrize("side", [0.0, np.nan, np.inf])
@@ -65,7 +69,11 @@ def test_shear_is_refused_and_rounding_is_not(degrees: float, refused: bool) -> 
 
 
 def test_small_voxels_are_not_singular() -> None:
-    checks.check_affine(np.diag([1e-4, 1e-4, 1e-4, 1]), FILE)
+    small = np.diag([1e-4, 1e-4, 1e-4, 1])
+    checks.check_affine(small, FILE)
+    small[0, 0] = 0
+    with pytest.raises(UserError, match="singular affine"):
+        checks.check_affine(small, FILE)
 
 
 def test_nan_and_infinite_voxels_are_counted() -> None:

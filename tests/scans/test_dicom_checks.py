@@ -93,7 +93,8 @@ def test_what_would_be_placed_wrongly_is_refused(
 
 
 def test_an_untouched_series_has_none_of_these_problems(tmp_path: Path) -> None:
-    dicom.read_image(write_series(tmp_path))
+    scan = dicom.read_image(write_series(tmp_path))
+    assert sorted(scan.array.ravel()) == sorted(VOXELS.ravel())
 
 
 def test_one_slice_missing_among_many_is_noticed(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_small_organ_is_not_a_collapse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "absent"),
+    ("fractions", "absent"),
     [
         ((1.0, 0.0, 0.0), ["a", "b"]),
         ((0.0, 1.0, 0.0), ["background", "b"]),  # as cross pseudo supervision has done
