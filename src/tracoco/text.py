@@ -1,6 +1,8 @@
-"""Numbers, counts and times as a reader sees them."""
+"""Numbers, counts, times and tables as a reader sees them."""
 
 import math
+from collections.abc import Iterable, Sequence
+from html import escape
 
 UNDEFINED = "–"  # noqa: RUF001 - an en dash, as in a printed table
 
@@ -50,3 +52,18 @@ def listed(names: list[str], most: int = 5) -> str:
     """The first few names; the rest is counted."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table for a notebook; all text is escaped. Without columns it has no header.
+
+    Cells are shown as `str` makes them; None is an empty cell.
+    """
+
+    def cells(row: Sequence[object], tag: str) -> str:
+        texts = ("" if cell is None else escape(str(cell)) for cell in row)
+        return "".join(f"<{tag} style='text-align:left'>{text}</{tag}>" for text in texts)
+
+    header = f"<thead><tr>{cells(columns, 'th')}</tr></thead>" if columns else ""
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table>{header}<tbody>{body}</tbody></table>"
