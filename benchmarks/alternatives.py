@@ -130,7 +130,7 @@ def released_step(
         probability = peer[unlabelled].softmax(dim=1)
         voxels = valid if index == 0 else mix(valid)
         loss = loss + binary_crc(
-            noisy[index][unlabelled], probability, voxels[unlabelled], likely=0.65, unlikely=0.1
+            noisy[index][unlabelled], probability, voxels[unlabelled], gamma=0.65, beta=0.1
         )
     for optimizer in optimizers:
         optimizer.zero_grad(set_to_none=True)

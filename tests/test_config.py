@@ -1,10 +1,11 @@
 import pytest
 
-from tracoco.config import Config, parse_config
+from tracoco.config import Config, parse_config, parse_recorded
 from tracoco.errors import UserError, did_you_mean
 from tracoco.methods import method_class
+from tracoco.methods.method import resolved_choice
 from tracoco.presets import load_config, preset_names, preset_text
-from tracoco.settings import checked
+from tracoco.settings import RENAMED, checked, with_new_names, with_old_names
 
 
 def test_overrides_win_over_the_preset_and_the_preset_over_the_defaults() -> None:
@@ -23,10 +24,46 @@ def test_an_unknown_key_names_the_nearest_one() -> None:
 
 
 def test_a_methods_own_keys_are_checked_by_the_method() -> None:
-    choice = load_config(None, ["method.name=tracoco", "method.likley=0.5"]).method
+    choice = load_config(None, ["method.name=tracoco", "method.gama=0.5"]).method
     config = method_class(choice.name).Config
-    with pytest.raises(UserError, match="did you mean 'likely'"):
+    with pytest.raises(UserError, match="did you mean 'gamma'"):
         checked(config, choice.settings, "method tracoco")
+
+
+@pytest.mark.parametrize(
+    ("method", "old", "new"),
+    [
+        ("tracoco", "likely", "gamma"),
+        ("tracoco", "unlikely", "beta"),
+        ("tracoco-as-released", "likely", "gamma"),
+        ("tracoco-as-released", "unlikely", "beta"),
+        ("cac", "likely", "threshold"),
+        ("cac-co", "likely", "threshold"),
+        ("ps-mt", "likely", "threshold"),
+    ],
+)
+def test_an_old_name_is_read_from_a_run_and_refused_from_a_person(
+    method: str, old: str, new: str
+) -> None:
+    recorded = parse_recorded({"method": {"name": method, old: 0.7, "noise": 0.3}}, "run")
+    assert recorded.method.settings == {new: 0.7, "noise": 0.3}
+    assert resolved_choice(recorded.method).settings[new] == 0.7
+    given = load_config(None, [f"method.name={method}", f"method.{old}=0.7"]).method
+    message = f"^method {method}: '{old}' was renamed to '{new}'$"
+    with pytest.raises(UserError, match=message):
+        resolved_choice(given)
+
+
+def test_the_table_of_renamed_settings_has_names_that_there_are_and_can_be_read_backwards() -> None:
+    for method, names in RENAMED.items():
+        fields = method_class(method).Config.model_fields
+        assert set(names.values()) <= set(fields)
+        assert not names.keys() & set(fields)
+        settings = {"name": method, **dict.fromkeys(names.values(), 0.7)}
+        assert with_old_names(settings) == {"name": method, **dict.fromkeys(names, 0.7)}
+        assert with_new_names(with_old_names(settings)) == settings
+    assert with_new_names({"likely": 0.7}) == {"gamma": 0.7}  # tracoco is the default
+    assert with_new_names({"name": "cps", "likely": 0.7}) == {"name": "cps", "likely": 0.7}
 
 
 @pytest.mark.parametrize(

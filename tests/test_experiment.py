@@ -10,6 +10,7 @@ from samples import make_project, write_balls
 
 from tracoco.config import ADDED_LATER, recorded_settings
 from tracoco.console import progress_console
+from tracoco.digest import digest
 from tracoco.errors import UserError
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
@@ -33,10 +34,10 @@ def test_a_run_folder_says_everything_before_the_first_step(
     project: Project, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    train(project, load_config(None, ["method.likely=0.7", *SHORT]), out, device="cpu")
+    train(project, load_config(None, ["method.gamma=0.7", *SHORT]), out, device="cpu")
     folder = RunFolder(out)
     config = folder.config()
-    assert config.method.settings["likely"] == 0.7
+    assert config.method.settings["gamma"] == 0.7
     assert config.method.settings["entropy_weight"] == 0.1  # spelt out, though not given
     assert config.data.crop == (16, 16, 16)
     assert folder.plan() == project.load_plan()
@@ -403,7 +404,7 @@ def test_the_warnings_are_shown_at_the_start(
 def test_a_run_says_which_settings_of_its_preset_were_dropped(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     small = [*SHORT, "data.labelled=2", "inference.stride=null", "network.name=light-unet"]
-    for name, dropped in (("cps", "consistency_weight, entropy_weight, likely"), ("tracoco", "")):
+    for name, dropped in (("cps", "consistency_weight, entropy_weight, gamma"), ("tracoco", "")):
         config = load_config("la-8", [f"method.name={name}", *small])
         lines = "\n".join(Experiment.of(project, config).warnings())
         assert (f"not applied to '{name}'" in lines) is bool(dropped)
@@ -443,3 +444,29 @@ def test_a_run_of_0_1_0_is_resumed_and_found_though_there_are_new_settings(tmp_p
     assert (read.network.normalisation, read.optimizer.name) == ("instance", "sgd")
     assert not read.data.augmentation.active
     Predictor.load(run, device="cpu")
+
+
+def test_a_run_with_the_old_names_of_settings_is_resumed_and_found(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    run, config = tmp_path / "run", load_config(None, [*SHORT, "method.gamma=0.7"])
+    train(project, config, run, device="cpu")
+    # As 0.1.0 wrote them.
+    values = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    checkpoint = torch.load(run / "last.pt", weights_only=True)
+    for method in (values["method"], checkpoint["method settings"]):
+        method["likely"], method["unlikely"] = method.pop("gamma"), method.pop("beta")
+    (run / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    torch.save(checkpoint, run / "last.pt")
+    assert RunFolder(run).config().method.settings["gamma"] == 0.7
+    train(project, config, run, resume=True, device="cpu")
+    other = load_config(None, [*SHORT, "method.gamma=0.6"])
+    with pytest.raises(UserError, match=r"method settings: \{'gamma': 0.7\}, now \{'gamma': 0.6\}"):
+        train(project, other, run, resume=True, device="cpu")
+
+
+def test_the_folder_of_a_grids_run_has_the_name_that_0_1_0_gave_it(tmp_path: Path) -> None:
+    settings = recorded_settings(RunSpec(None, ()).config(0))
+    method = settings["method"]
+    method["likely"], method["unlikely"] = method.pop("gamma"), method.pop("beta")
+    del settings["seed"]
+    assert RunSpec(None, ()).folder(tmp_path, 0).name.split("-")[1] == digest([settings, ""])[:8]

@@ -82,7 +82,7 @@ def test_the_papers_numbers(
     assert (optimizer.lr, optimizer.momentum, optimizer.weight_decay) == (0.05, 0.9, 5e-4)
     settings = checked(method_class("tracoco").Config, config.method.settings, name).model_dump()
     assert (settings["consistency_weight"], settings["entropy_weight"]) == (1.0, 0.1)
-    assert (settings["likely"], settings["unlikely"], settings["noise"]) == (0.65, 0.1, 0.2)
+    assert (settings["gamma"], settings["beta"], settings["noise"]) == (0.65, 0.1, 0.2)
     assert (settings["rampup"], settings["rampup_epochs"]) == ("cosine", 40)
     batch = 4 if name.startswith("acdc") else 2
     assert (config.data.labelled_batch, config.data.unlabelled_batch) == (batch, batch)
@@ -101,13 +101,13 @@ def test_a_presets_noise_ramp_and_weight_hold_for_every_co_training_method(prese
 
 
 def test_settings_of_the_same_name_but_another_meaning_are_not_taken_over() -> None:
-    # The noise of a mean teacher is normal and on the teacher's crops; CAC has a gamma of its own.
+    # The noise of a mean teacher is normal and on the teacher's crops.
     teacher = load_config("la-8", ["method.name=mean-teacher"]).method
     assert resolved_choice(teacher) == resolved_choice(MethodChoice(name="mean-teacher"))
     assert dropped_settings(teacher)[:2] == ["noise", "unsupervised_weight"]
     contrast = load_config("la-8", ["method.name=cac-co"]).method
-    assert resolved_choice(contrast).settings["likely"] == 0.75
-    dropped = ["consistency_weight", "entropy_weight", "likely", "unlikely"]
+    assert resolved_choice(contrast).settings["threshold"] == 0.75
+    dropped = ["consistency_weight", "entropy_weight", "gamma", "beta"]
     assert dropped_settings(contrast) == dropped
     assert dropped_settings(load_config("la-8").method) == []
     assert dropped_settings(load_config(None, ["method.name=cps"]).method) == []
@@ -180,11 +180,11 @@ def test_a_preset_stands_on_its_base() -> None:
 
 
 def test_settings_of_a_named_method_go_when_another_is_chosen() -> None:
-    named = {"method": {"name": "tracoco", "likely": 0.5}}
+    named = {"method": {"name": "tracoco", "gamma": 0.5}}
     assert merged(named, {"method": {"name": "cps"}}) == {"method": {"name": "cps"}}
-    assert merged(named, {"method": {"noise": 0.1}})["method"]["likely"] == 0.5
+    assert merged(named, {"method": {"noise": 0.1}})["method"]["gamma"] == 0.5
     same = merged(named, {"method": {"name": "tracoco", "noise": 0.1}})
-    assert same == {"method": {"name": "tracoco", "likely": 0.5, "noise": 0.1}}
+    assert same == {"method": {"name": "tracoco", "gamma": 0.5, "noise": 0.1}}
     anyone = {"method": {"noise": 0.1}}
     assert merged(anyone, {"method": {"name": "cps"}})["method"] == {"noise": 0.1, "name": "cps"}
 

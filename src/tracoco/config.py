@@ -11,7 +11,7 @@ from pydantic import (
 )
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.settings import MethodChoice, Settings, checked
+from tracoco.settings import MethodChoice, Settings, checked, with_new_names
 
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
@@ -268,9 +268,14 @@ def parse_config(values: dict[str, Any], source: str) -> Config:
 
 
 def parse_recorded(values: dict[str, Any], source: str) -> Config:
-    """The settings of a run as its folder has them; older runs lack the settings added later."""
+    """The settings of a run as its folder has them.
+
+    Older runs lack the settings that were added later, and have others by their old names.
+    """
     filled = dict(values)
     for group in ("data", "network", "optimizer", "training", "inference"):
         if isinstance(values.get(group), dict):
             filled[group] = ADDED_LATER[group] | values[group]
+    if isinstance(values.get("method"), dict):
+        filled["method"] = with_new_names(values["method"])
     return parse_config(filled, source)

@@ -1,6 +1,6 @@
 """The base of all settings: frozen, checked, with errors that name the key that was meant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import (
@@ -20,20 +20,33 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def checked(model: type[Model], values: Any, source: str) -> Model:
-    """Build a model of settings, or say which key is wrong and which was probably meant."""
+def checked(
+    model: type[Model], values: Any, source: str, renamed: Mapping[str, str] | None = None
+) -> Model:
+    """Build a model of settings, or say which key is wrong and which was probably meant.
+
+    Args:
+        model: the settings that there are.
+        values: what is given for them.
+        source: where the values come from, for the error.
+        renamed: old names of settings of the model, each with the name that it has now.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise UserError("; ".join(_explain(model, error, source))) from None
+        raise UserError("; ".join(_explain(model, error, source, renamed or {}))) from None
 
 
-def _explain(model: type[BaseModel], error: ValidationError, source: str) -> list[str]:
+def _explain(
+    model: type[BaseModel], error: ValidationError, source: str, renamed: Mapping[str, str]
+) -> list[str]:
     lines = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
         key = ".".join(place)
-        if problem["type"] == "extra_forbidden":
+        if problem["type"] == "extra_forbidden" and key in renamed:
+            lines.append(f"{source}: '{key}' was renamed to '{renamed[key]}'")
+        elif problem["type"] == "extra_forbidden":
             known = _fields(model, place[:-1])
             lines.append(f"{source}: '{key}' is not a setting; {did_you_mean(place[-1], known)}")
         else:
@@ -71,3 +84,33 @@ class MethodChoice(BaseModel):
     def preset(self) -> dict[str, Any]:
         """What a preset says of the method that it names, `name` included, if that is another."""
         return dict((self.model_extra or {}).get(PRESET, {}))
+
+
+_THRESHOLDS = {"likely": "gamma", "unlikely": "beta"}
+
+RENAMED: dict[str, dict[str, str]] = {
+    "tracoco": _THRESHOLDS,
+    "tracoco-as-released": _THRESHOLDS,
+    "cac": {"likely": "threshold"},
+    "cac-co": {"likely": "threshold"},
+    "ps-mt": {"likely": "threshold"},
+}
+"""Settings of methods that had another name in 0.1.0: for each method, old names and new ones."""
+
+
+def with_new_names(method: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a method, `name` included, as 0.1.0 recorded them, by the names of today."""
+    return _with_names(method, RENAMED)
+
+
+def with_old_names(method: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a method, `name` included, by the names of 0.1.0."""
+    return _with_names(
+        method, {name: {new: old for old, new in keys.items()} for name, keys in RENAMED.items()}
+    )
+
+
+def _with_names(method: dict[str, Any], table: dict[str, dict[str, str]]) -> dict[str, Any]:
+    name = method.get("name", MethodChoice.model_fields["name"].default)
+    names = table.get(name, {})
+    return {names.get(key, key): value for key, value in method.items()}

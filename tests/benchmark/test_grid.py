@@ -20,7 +20,7 @@ datasets:
 rows:
   supervised: {}
   tracoco:
-    set: {method.likely: 0.7}
+    set: {method.gamma: 0.7}
   without CRC:
     method: tracoco
     set: {method.semi_supervised: ce}
@@ -58,7 +58,7 @@ def test_settings_of_the_grid_the_data_and_the_row_come_together(tmp_path: Path)
     runs = {run.name: run for run in grid_runs(read_grid(grid_file(tmp_path)))}
     config = runs["heart-tracoco-2-labels-seed1"].spec.config(1)
     assert (config.training.steps, config.data.flips, config.data.labelled) == (7, "none", 2)
-    assert config.method.settings["likely"] == 0.7
+    assert config.method.settings["gamma"] == 0.7
     ablated = runs["heart-without-crc-2-labels-seed1"].spec.config(1)
     assert (ablated.method.name, ablated.method.settings["semi_supervised"]) == ("tracoco", "ce")
     bound = runs["heart-all-labels-all-labels-seed0"].spec.config(0)

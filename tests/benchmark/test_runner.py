@@ -151,7 +151,7 @@ def test_folders_differ_by_settings_and_seed_but_not_by_workers(tmp_path: Path) 
     assert base.name.startswith("tracoco-2labels-")
     assert len({base, other, SMALL.folder(tmp_path, 1)}) == 3
     assert workers == base
-    spelt_out = RunSpec(None, (*SMALL.changes, "method.likely=0.65")).folder(tmp_path, 0)
+    spelt_out = RunSpec(None, (*SMALL.changes, "method.gamma=0.65")).folder(tmp_path, 0)
     assert spelt_out == base
 
 
@@ -203,7 +203,7 @@ def test_a_mistake_is_told_before_anything_is_trained(tested: Runner) -> None:
         ("network.name=vnett", "vnett"),
         ("data.labelled=99", "99"),
         ("network.strides=[[2, 2, 3]]", "strides"),
-        ("method.likley=1", "likely"),
+        ("method.gama=1", "gamma"),
     ):
         with pytest.raises(UserError, match=message):
             tested.check(RunSpec(None, (*SMALL.changes, change)))

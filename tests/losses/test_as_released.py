@@ -17,7 +17,7 @@ from tracoco.methods.tracoco_as_released import (
     spatial_divergence,
 )
 
-THRESHOLDS = {"likely": 0.65, "unlikely": 0.1}
+THRESHOLDS = {"gamma": 0.65, "beta": 0.1}
 
 
 def voxel(*probability: float) -> Tensor:
@@ -148,7 +148,7 @@ def test_no_gradient_reaches_the_peer(crc: type) -> None:
 def test_one_minus_p_is_clamped_so_a_certain_mistake_teaches_nothing() -> None:
     logits = torch.tensor([-40.0, 40.0]).reshape(1, 2, 1, 1).requires_grad_()
     peer = voxel(0.96, 0.04)
-    loss = binary_crc(logits, peer, valid(), likely=1.0, unlikely=0.1)
+    loss = binary_crc(logits, peer, valid(), gamma=1.0, beta=0.1)
     loss.backward()
     assert loss.item() == pytest.approx(0.04 * -math.log(1e-6), rel=1e-5)
     assert logits.grad is not None

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tracoco.methods.parts.context_contrast import Bank, Points, contrast_loss, directional_loss
 
-OPTIONS = {"likely": 0.75, "temperature": 0.1}
+OPTIONS = {"threshold": 0.75, "temperature": 0.1}
 
 
 def unit(*cosines: float) -> Tensor:
@@ -39,7 +39,7 @@ def test_a_match_no_better_than_three_strangers_is_log_four() -> None:
 def test_the_temperature_divides_similarities(temperature: float) -> None:
     bank = Bank(unit(0.25), torch.tensor([1]))
     learner, teacher = points(unit(1.0), 0.8), points(unit(0.5), 0.9)
-    loss = directional_loss(learner, teacher, bank, likely=0.75, temperature=temperature)
+    loss = directional_loss(learner, teacher, bank, threshold=0.75, temperature=temperature)
     assert loss.item() == pytest.approx(math.log1p(math.exp(-0.25 / temperature)), rel=1e-5)
 
 
@@ -133,7 +133,7 @@ def test_many_voxels_are_the_mean_of_each_by_itself(classes: int) -> None:
 def test_a_small_temperature_does_not_overflow() -> None:
     bank = Bank(unit(1.0), torch.tensor([1]))
     pair = points(unit(1.0), 0.8), points(unit(-1.0), 0.9)
-    loss = directional_loss(*pair, bank, likely=0.75, temperature=1e-3)
+    loss = directional_loss(*pair, bank, threshold=0.75, temperature=1e-3)
     assert loss.item() == pytest.approx(2000, rel=1e-5)
 
 

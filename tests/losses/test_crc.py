@@ -8,11 +8,11 @@ from torch import Tensor
 
 from tracoco.losses.crc import (
     NegativeGate,
+    class_negative_weight,
     crc_loss,
-    likely_gate,
-    minimum_gate,
+    minimum_negative_weight,
+    positive_weight,
     semi_supervised_loss,
-    unlikely_gate,
 )
 
 
@@ -27,17 +27,15 @@ INSIDE = torch.ones(1, 1, dtype=torch.bool)
 def crc(
     own: Tensor,
     peer: Tensor,
-    likely: float = 0.65,
-    unlikely: float = 0.1,
+    gamma: float = 0.65,
+    beta: float = 0.1,
     negative_gate: NegativeGate = "class",
 ) -> Tensor:
     valid = torch.ones(len(own), *own.shape[2:], dtype=torch.bool)
-    return crc_loss(
-        own.log(), peer, valid, likely=likely, unlikely=unlikely, negative_gate=negative_gate
-    )
+    return crc_loss(own.log(), peer, valid, gamma=gamma, beta=beta, negative_gate=negative_gate)
 
 
-def test_likely_but_not_certain_teaches_the_class_by_its_confidence() -> None:
+def test_sure_but_not_certain_teaches_the_class_by_its_confidence() -> None:
     # Peer (1/4, 3/4), own (1/2, 1/2): 3/4 * log 2, and no class is below 0.1.
     loss = crc(one_voxel(0.5, 0.5), one_voxel(0.25, 0.75))
     assert loss.item() == pytest.approx(0.75 * math.log(2))
@@ -81,7 +79,7 @@ def test_for_two_classes_the_minimum_is_the_class_itself() -> None:
 def test_the_minimum_pushes_every_other_class_down() -> None:
     logits = torch.zeros(1, 4, 1, dtype=torch.float64, requires_grad=True)
     peer, valid = one_voxel(0.5, 0.44, 0.05, 0.01), INSIDE
-    settings = {"likely": 0.65, "unlikely": 0.1}
+    settings = {"gamma": 0.65, "beta": 0.1}
     (gradient,) = torch.autograd.grad(
         crc_loss(logits, peer, valid, **settings, negative_gate="minimum"), logits
     )
@@ -92,18 +90,18 @@ def test_the_minimum_pushes_every_other_class_down() -> None:
 
 
 def test_gates_are_at_least_and_below() -> None:
-    assert likely_gate(one_voxel(0.35, 0.65), 0.65).item() == pytest.approx(0.65)
-    assert likely_gate(one_voxel(0.36, 0.64), 0.65).item() == 0.0
-    gate = unlikely_gate(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
+    assert positive_weight(one_voxel(0.35, 0.65), 0.65).item() == pytest.approx(0.65)
+    assert positive_weight(one_voxel(0.36, 0.64), 0.65).item() == 0.0
+    gate = class_negative_weight(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
     assert gate == pytest.approx([0.0, 0.91, 0.0])
-    gate = minimum_gate(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
+    gate = minimum_negative_weight(one_voxel(0.1, 0.09, 0.81), 0.1).flatten().tolist()
     assert gate == pytest.approx([0.91, 0.91, 0.0])
-    assert not minimum_gate(one_voxel(0.1, 0.1, 0.8), 0.1).any()
+    assert not minimum_negative_weight(one_voxel(0.1, 0.1, 0.8), 0.1).any()
 
 
-def test_unlikely_zero_switches_the_negative_part_off() -> None:
+def test_beta_zero_switches_the_negative_part_off() -> None:
     own, peer = one_voxel(0.5, 0.5), one_voxel(0.0, 1.0)
-    assert crc(own, peer, unlikely=0.0).item() == pytest.approx(math.log(2))
+    assert crc(own, peer, beta=0.0).item() == pytest.approx(math.log(2))
 
 
 GRADIENT_TABLE = [
@@ -145,7 +143,7 @@ def test_a_confident_mistake_still_has_a_gradient() -> None:
     # p of class 0 is 1 in float32; a clamped logarithm would give no gradient at all.
     logits = torch.tensor([60.0, 0.0]).reshape(1, 2, 1).requires_grad_()
     peer = one_voxel(0.02, 0.98).float()
-    crc_loss(logits, peer, INSIDE, likely=0.65, unlikely=0.1).backward()
+    crc_loss(logits, peer, INSIDE, gamma=0.65, beta=0.1).backward()
     assert logits.grad is not None
     assert logits.grad.flatten().tolist() == pytest.approx([1.96, -1.96], rel=1e-4)
 
@@ -157,8 +155,8 @@ def test_padding_takes_no_part(classes: int, size: tuple[int, ...]) -> None:
     peer = (3 * torch.randn(2, classes, *size)).softmax(dim=1)
     valid = torch.zeros(2, *size, dtype=torch.bool)
     valid[:, :3] = True
-    whole = crc_loss(own, peer, valid, likely=0.65, unlikely=0.1)
-    cropped = crc_loss(own[:, :, :3], peer[:, :, :3], valid[:, :3], likely=0.65, unlikely=0.1)
+    whole = crc_loss(own, peer, valid, gamma=0.65, beta=0.1)
+    cropped = crc_loss(own[:, :, :3], peer[:, :, :3], valid[:, :3], gamma=0.65, beta=0.1)
     torch.testing.assert_close(whole, cropped)
     assert whole > 0
 
@@ -166,7 +164,7 @@ def test_padding_takes_no_part(classes: int, size: tuple[int, ...]) -> None:
 def test_nothing_inside_is_zero_not_nan() -> None:
     own = torch.randn(1, 2, 4, 4)
     valid = torch.zeros(1, 4, 4, dtype=torch.bool)
-    assert crc_loss(own, own.softmax(dim=1), valid, likely=0.65, unlikely=0.1).item() == 0.0
+    assert crc_loss(own, own.softmax(dim=1), valid, gamma=0.65, beta=0.1).item() == 0.0
 
 
 def test_each_network_learns_from_the_other() -> None:
@@ -175,7 +173,7 @@ def test_each_network_learns_from_the_other() -> None:
     second = one_voxel(0.8, 0.2).log().requires_grad_()
     peers = (first.softmax(dim=1), second.softmax(dim=1))
     loss = semi_supervised_loss(
-        (first, second), peers, INSIDE, partial(crc_loss, likely=0.65, unlikely=0.05)
+        (first, second), peers, INSIDE, partial(crc_loss, gamma=0.65, beta=0.05)
     )
     # .8 * -log p1(class 0) + .9 * -log p2(class 1)
     assert loss.item() == pytest.approx(0.8 * math.log(10) + 0.9 * math.log(5))
@@ -189,8 +187,10 @@ def test_each_network_learns_from_the_other() -> None:
 def test_the_most_likely_class_is_never_unlearnt() -> None:
     """Twelve even classes are all below .1, and of (.55, .45) both are below .6."""
     even = torch.full((1, 12, 1, 1), 1 / 12)
-    gate = unlikely_gate(even, 0.1)[0, :, 0, 0]
+    gate = class_negative_weight(even, 0.1)[0, :, 0, 0]
     assert gate[0] == 0
     torch.testing.assert_close(gate[1:], torch.full((11,), 11 / 12))
     pair = torch.tensor([0.55, 0.45]).reshape(1, 2, 1, 1)
-    torch.testing.assert_close(unlikely_gate(pair, 0.6)[0, :, 0, 0], torch.tensor([0.0, 0.55]))
+    torch.testing.assert_close(
+        class_negative_weight(pair, 0.6)[0, :, 0, 0], torch.tensor([0.0, 0.55])
+    )

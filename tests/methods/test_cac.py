@@ -21,7 +21,7 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> CAC:
 def test_the_contrast_teaches_features_and_projector_but_never_the_head(
     dimensions: int, classes: int
 ) -> None:
-    method = make(dimensions, classes, likely=0.0)
+    method = make(dimensions, classes, threshold=0.0)
     method.contrast.bank_features.normal_()
     method.contrast.bank_labels.fill_(classes)  # strangers to all, whatever the network says
     method(make_batch(dimensions, classes), 5)["contrast"].backward()
@@ -31,7 +31,7 @@ def test_the_contrast_teaches_features_and_projector_but_never_the_head(
 
 
 def test_the_contrast_is_of_the_unlabelled_pairs_alone() -> None:
-    method = make(likely=0.0, noise=0.0).eval()
+    method = make(threshold=0.0, noise=0.0).eval()
     batch, other = make_batch(), make_batch()
     other.first.values[:2] += 1.0
     other.second.values[:2] += 1.0
@@ -54,7 +54,7 @@ def test_the_supervised_term_is_that_of_the_first_labelled_crops() -> None:
 
 
 def test_a_few_steps_bring_the_two_crops_features_together() -> None:
-    method = make(likely=0.0, noise=0.0, start_step=0, positions=200, bank=800)
+    method = make(threshold=0.0, noise=0.0, start_step=0, positions=200, bank=800)
     optimizer = torch.optim.SGD(method.parameters(), lr=0.1)
     batch = make_batch(dimensions=3)
     found = []

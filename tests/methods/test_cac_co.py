@@ -23,7 +23,7 @@ def test_each_network_has_a_projector_and_a_bank_of_its_own() -> None:
 
 
 def test_the_contrast_is_the_sum_of_both_and_none_of_lambdas() -> None:
-    method = make(likely=0.0, start_step=0)
+    method = make(threshold=0.0, start_step=0)
     alone = []
     for contrast, network in zip(method.contrasts, method.networks, strict=True):
         torch.manual_seed(0)
@@ -37,7 +37,7 @@ def test_the_contrast_is_the_sum_of_both_and_none_of_lambdas() -> None:
 
 
 def test_the_peers_teach_the_heads_and_the_contrast_does_not() -> None:
-    method = make(likely=0.0)
+    method = make(threshold=0.0)
     terms = method(make_batch(), PAST_THE_RAMP)
     terms["contrast"].backward(retain_graph=True)
     heads = [network.get_submodule("head") for network in method.networks]

@@ -150,7 +150,7 @@ def test_the_bank_is_part_of_a_checkpoint() -> None:
 def test_the_contrast_starts_after_a_sixteenth_of_the_run() -> None:
     assert make().contrast.start_step == 2
     assert make(start_step=0).contrast.start_step == 0
-    method = make(likely=0.0, positions=200)
+    method = make(threshold=0.0, positions=200)
     terms = [method(make_batch(), step)["contrast"] for step in (1, 2)]
     assert terms[0].item() == 0.0
     assert terms[0].requires_grad
@@ -160,14 +160,14 @@ def test_the_contrast_starts_after_a_sixteenth_of_the_run() -> None:
 def test_the_weight_multiplies_the_contrast() -> None:
     found = []
     for weight in (0.1, 0.4):
-        method = make(likely=0.0, contrast_weight=weight)
+        method = make(threshold=0.0, contrast_weight=weight)
         torch.manual_seed(0)
         found.append(method(make_batch(), 5)["contrast"].item())
     assert math.isclose(found[1], 4 * found[0], rel_tol=1e-5)
 
 
 def test_pairs_without_a_voxel_inside_give_a_connected_zero() -> None:
-    method = make(likely=0.0)
+    method = make(threshold=0.0)
     batch = make_batch()
     batch.first.valid[2:] = False
     terms = method(batch, 5)

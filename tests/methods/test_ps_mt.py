@@ -66,7 +66,7 @@ def test_the_term_by_hand_and_its_ramp(dimensions: int) -> None:
 
 
 def test_voxels_below_the_threshold_do_not_teach() -> None:
-    assert constant(likely=0.75)(make_batch(2), PAST_THE_RAMP)["confident_ce"].item() == 0.0
+    assert constant(threshold=0.75)(make_batch(2), PAST_THE_RAMP)["confident_ce"].item() == 0.0
 
 
 def test_padding_does_not_teach() -> None:

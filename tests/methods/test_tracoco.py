@@ -66,7 +66,7 @@ def test_the_semi_supervised_loss_is_the_one_that_was_asked_for(loss: str) -> No
     logits = [network(crops) for network in method.networks]
     peers = [own.softmax(dim=1) for own in logits]
     rivals: dict[str, PeerLoss] = {
-        "crc": partial(crc_loss, likely=0.65, unlikely=0.1),
+        "crc": partial(crc_loss, gamma=0.65, beta=0.1),
         "ce": ce_loss,
         "kl": kl_loss,
         "mse": mse_loss,

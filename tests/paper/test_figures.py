@@ -219,7 +219,7 @@ def test_each_threshold_changes_while_the_other_stays(
     monkeypatch.setattr(figures_thresholds, "tested_runs", tested)
     found = thresholds(PaperRequest({"brats19": small.root}), "brats19")
     settings = [spec.config(0).method.settings for spec in specs]
-    assert [(each["likely"], each["unlikely"]) for each in settings] == [
+    assert [(each["gamma"], each["beta"]) for each in settings] == [
         *((gamma, 0.1) for gamma in (0.3, 0.5, 0.65, 0.8, 0.95)),
         *((0.65, beta) for beta in (0, 0.05, 0.1, 0.2, 0.3)),
     ]

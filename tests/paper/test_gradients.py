@@ -30,7 +30,7 @@ def test_gradients_worked_out_by_hand() -> None:
     assert simplex_gradient(mse_loss, 0.55, 0.8) == pytest.approx(0.5)
     assert simplex_gradient(ce_loss, 0.55, 0.25) == pytest.approx(-4)
     # The peer is sure of the second class: -log(1 - p) in both terms, 0.9 / (1 - 0.2) twice.
-    crc = partial(crc_loss, likely=0.65, unlikely=0.15)
+    crc = partial(crc_loss, gamma=0.65, beta=0.15)
     assert simplex_gradient(crc, 0.1, 0.2) == pytest.approx(2 * 0.9 / 0.8)
 
 

@@ -22,8 +22,8 @@ def crc_loss(
     peer: Tensor,
     valid: Tensor,
     *,
-    likely: float,
-    unlikely: float,
+    gamma: float,
+    beta: float,
     negative_gate: NegativeGate = "class",
 ) -> Tensor:
     """Learn what the peer is sure of, unlearn what it rules out, Eq. (7).
@@ -32,45 +32,45 @@ def crc_loss(
         logits: the learning network's output, [B, C, ...].
         peer: the other network's probabilities of the same voxels; no gradient reaches them.
         valid: false where the crop is padding, [B, ...].
-        likely: a voxel teaches its class where the peer's largest probability is at least this.
-        unlikely: a class is unlearnt where the peer gives it less than this.
+        gamma: a voxel teaches its class where the peer's largest probability is at least this.
+        beta: a class is unlearnt where the peer's probability of it is below this.
         negative_gate: ask each class by itself, or the minimum over all classes, Eq. (8).
     """
-    gates = {"class": unlikely_gate, "minimum": minimum_gate}
+    negative_weights = {"class": class_negative_weight, "minimum": minimum_negative_weight}
     peer = peer.detach()
     label = most_likely(peer)
-    positive = likely_gate(peer, likely) * F.cross_entropy(logits, label, reduction="none")
-    negative = gates[negative_gate](peer, unlikely) * -log_complement(logits)
+    positive = positive_weight(peer, gamma) * F.cross_entropy(logits, label, reduction="none")
+    negative = negative_weights[negative_gate](peer, beta) * -log_complement(logits)
     return masked_mean(positive + negative.sum(dim=1), valid)
 
 
-def likely_gate(peer: Tensor, likely: float) -> Tensor:
-    """The peer's largest probability where it reaches `likely`, else 0, Eq. (8), first line.
+def positive_weight(peer: Tensor, gamma: float) -> Tensor:
+    """The peer's largest probability where it reaches `gamma`, else 0, Eq. (8), first line.
 
     Reaching it is enough: the paper's gradient table has a row exactly at the threshold.
     """
     confidence = peer.amax(dim=1)
-    return confidence * (confidence >= likely)
+    return confidence * (confidence >= gamma)
 
 
-def unlikely_gate(peer: Tensor, unlikely: float) -> Tensor:
-    """1 - p of each class that the peer gives less than `unlikely`, else 0, Eq. (8), second line.
+def class_negative_weight(peer: Tensor, beta: float) -> Tensor:
+    """1 - p of each class that the peer gives less than `beta`, else 0, Eq. (8), second line.
 
-    The gate is asked of each class but the most likely one, by itself. For two classes that is
-    the paper's minimum; for more, asking the minimum alone would also unlearn a plausible
-    runner-up. The most likely class is never unlearnt, however many share the probability.
+    Each class but the most likely one is compared by itself. For two classes that is the paper's
+    minimum; for more, the minimum alone would also unlearn a plausible runner-up. The most likely
+    class is never unlearnt, however many share the probability.
     """
-    return (1 - peer) * (peer < unlikely) * _other_classes(peer)
+    return (1 - peer) * (peer < beta) * _other_classes(peer)
 
 
-def minimum_gate(peer: Tensor, unlikely: float) -> Tensor:
-    """1 - min p for all classes but the most likely one where min p < `unlikely`, else 0.
+def minimum_negative_weight(peer: Tensor, beta: float) -> Tensor:
+    """1 - min p for all classes but the most likely one where min p < `beta`, else 0.
 
     Eq. (8), second line, to the letter: one decision for the voxel. For two classes it is
-    `unlikely_gate`.
+    `class_negative_weight`.
     """
     least = peer.amin(dim=1, keepdim=True)
-    return (1 - least) * (least < unlikely) * _other_classes(peer)
+    return (1 - least) * (least < beta) * _other_classes(peer)
 
 
 def _other_classes(peer: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import method_class
-from tracoco.settings import MethodChoice, Settings, checked
+from tracoco.settings import RENAMED, MethodChoice, Settings, checked
 
 NetworkFactory = Callable[..., nn.Module]
 """Builds the run's network, with fresh weights; or another one for its crops, if it is given a
@@ -128,8 +128,8 @@ def dropped_settings(choice: MethodChoice) -> list[str]:
 
 
 def _checked_settings(choice: MethodChoice) -> Settings:
-    values = _shared_settings(choice) | choice.settings
-    return checked(method_class(choice.name).Config, values, f"method {choice.name}")
+    values, config = _shared_settings(choice) | choice.settings, method_class(choice.name).Config
+    return checked(config, values, f"method {choice.name}", RENAMED.get(choice.name))
 
 
 def _shared_settings(choice: MethodChoice) -> dict[str, Any]:

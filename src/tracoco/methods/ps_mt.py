@@ -23,18 +23,18 @@ from tracoco.networks.network import with_features
 from tracoco.settings import Settings
 
 
-def confident_ce_loss(logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float) -> Tensor:
+def confident_ce_loss(logits: Tensor, peer: Tensor, valid: Tensor, *, threshold: float) -> Tensor:
     """Cross-entropy with the peer's label times its confidence, mean over the sure voxels alone.
 
     Args:
         logits: the learning network's output, [B, C, ...].
         peer: the teacher's probabilities of the same voxels; no gradient reaches them.
         valid: false where the crop is padding, [B, ...].
-        likely: a voxel teaches where the peer's largest probability is at least this.
+        threshold: a voxel teaches where the peer's largest probability is at least this.
     """
     confidence, label = peer.detach().max(dim=1)
     loss = confidence * F.cross_entropy(logits, label, reduction="none")
-    return masked_mean(loss, valid & (confidence >= likely))
+    return masked_mean(loss, valid & (confidence >= threshold))
 
 
 PROBE = 0.1
@@ -126,7 +126,7 @@ class PSMTConfig(Settings):
     decay: float | None = Field(default=None, ge=0, lt=1)
     """Share of the teacher whose turn it is that each step keeps; if not given, 0.996 as in the
     release, or in a shorter run as much less as makes it remember one turn."""
-    likely: float = Field(default=0.6, ge=0, le=1)
+    threshold: float = Field(default=0.6, ge=0, le=1)
     """A voxel teaches where the teachers' largest probability is at least this."""
     feature_noise: float = Field(default=2.0, ge=0)
     """Length of the noise on the student's coarsest map, one number a crop."""
@@ -181,7 +181,7 @@ class PSMT(Method):
             prediction = mix(prediction)
         logits = self._perturbed(crops, valid)
         semi_supervised = confident_ce_loss(
-            logits[count:], prediction, valid[count:], likely=self.config.likely
+            logits[count:], prediction, valid[count:], threshold=self.config.threshold
         )
         return {
             "supervised": labelled_loss(logits, batch),
@@ -220,8 +220,8 @@ class PSMT(Method):
             return {}
         first, second, both = self._predictions
         valid = batch.first.valid[batch.labelled_count :]
-        likely = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.likely, valid))}
-        return predicted_fractions(both, valid) | divergence_figures(first, second, valid) | likely
+        sure = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.threshold, valid))}
+        return predicted_fractions(both, valid) | divergence_figures(first, second, valid) | sure
 
     def _pretrain(self, batch: Batch) -> Tensor:
         """The labelled crops as they are for each teacher, a strong view for the student."""

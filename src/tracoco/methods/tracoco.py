@@ -23,10 +23,12 @@ class TraCoCoConfig(CoTrainingConfig):
     """What a network learns from its peer: confident regional cross-entropy, or one of the
     losses that the paper's ablation puts in its place. In small runs `ce` did as well or a
     little better (docs/benchmarks.md)."""
-    likely: float = Field(default=0.65, ge=0, le=1)
-    """gamma, Eq. (8); of `crc` alone."""
-    unlikely: float = Field(default=0.1, ge=0, le=1)
-    """beta, Eq. (8); of `crc` alone."""
+    gamma: float = Field(default=0.65, ge=0, le=1)
+    """gamma of Eq. (8): a voxel teaches its class where the peer's largest probability is at least
+    this. Of `crc` alone."""
+    beta: float = Field(default=0.1, ge=0, le=1)
+    """beta of Eq. (8): a class is unlearnt where the peer's probability of it is below this. Of
+    `crc` alone."""
     negative_gate: NegativeGate = "class"
     """With more than two classes, what decides that a class is unlearnt; of `crc` alone. `class`:
     its own probability is below beta. `minimum`: the least probability of all classes is below
@@ -55,8 +57,8 @@ class TraCoCo(CoTraining):
         losses: dict[str, PeerLoss] = {
             "crc": partial(
                 crc_loss,
-                likely=config.likely,
-                unlikely=config.unlikely,
+                gamma=config.gamma,
+                beta=config.beta,
                 negative_gate=config.negative_gate,
             ),
             "ce": ce_loss,
@@ -80,8 +82,8 @@ class TraCoCo(CoTraining):
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""
         valid = batch.first.valid[batch.labelled_count :]
-        gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
-        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **gates)
+        thresholds = {"gamma": self.config.gamma, "beta": self.config.beta}
+        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **thresholds)
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):

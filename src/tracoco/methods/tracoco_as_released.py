@@ -68,9 +68,7 @@ def clamped_negative_entropy(first: Tensor, second: Tensor, overlap: Overlap) ->
     return torch.stack(entropies).mean()
 
 
-def binary_crc(
-    logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float, unlikely: float
-) -> Tensor:
+def binary_crc(logits: Tensor, peer: Tensor, valid: Tensor, *, gamma: float, beta: float) -> Tensor:
     """CRC with another negative weight: the smallest probability, where the paper has 1 minus it.
 
     For two classes it is a cross-entropy of confident voxels: the negative part counts almost
@@ -78,13 +76,13 @@ def binary_crc(
     """
     peer = peer.detach()
     negative = -_log_complement(logits).gather(1, 1 - most_likely(peer).unsqueeze(1))
-    return _gated_positive(logits, peer, valid, likely) + _gated_negative(
-        negative, peer, valid, unlikely
+    return _gated_positive(logits, peer, valid, gamma) + _gated_negative(
+        negative, peer, valid, beta
     )
 
 
 def multiclass_crc(
-    logits: Tensor, peer: Tensor, valid: Tensor, *, likely: float, unlikely: float
+    logits: Tensor, peer: Tensor, valid: Tensor, *, gamma: float, beta: float
 ) -> Tensor:
     """The same for more classes, where the release inverts the one-hot labels bit by bit.
 
@@ -94,21 +92,21 @@ def multiclass_crc(
     peer = peer.detach()
     one_hot = F.one_hot(most_likely(peer), logits.shape[1]).movedim(-1, 1)
     negative = ~one_hot * _log_complement(logits)
-    return _gated_positive(logits, peer, valid, likely) + _gated_negative(
-        negative, peer, valid, unlikely
+    return _gated_positive(logits, peer, valid, gamma) + _gated_negative(
+        negative, peer, valid, beta
     )
 
 
-def _gated_positive(logits: Tensor, peer: Tensor, valid: Tensor, likely: float) -> Tensor:
+def _gated_positive(logits: Tensor, peer: Tensor, valid: Tensor, gamma: float) -> Tensor:
     confidence, label = peer.max(dim=1)
     learnt = confidence * F.cross_entropy(logits, label, reduction="none")
-    return masked_mean(learnt, valid & (confidence >= likely))
+    return masked_mean(learnt, valid & (confidence >= gamma))
 
 
-def _gated_negative(terms: Tensor, peer: Tensor, valid: Tensor, unlikely: float) -> Tensor:
+def _gated_negative(terms: Tensor, peer: Tensor, valid: Tensor, beta: float) -> Tensor:
     """Mean over the classes of the voxels whose least likely class is below the threshold."""
     least = peer.amin(dim=1, keepdim=True)
-    gate = valid.unsqueeze(1) & (least < unlikely)
+    gate = valid.unsqueeze(1) & (least < beta)
     return masked_mean(least * terms, gate.expand_as(terms))
 
 
@@ -162,10 +160,12 @@ class TraCoCoAsReleasedConfig(TwoNetworksConfig):
     """Passes over the labelled scans, or slices of them, until lambda is at its largest."""
     noise_stays_in_range: bool = False
     """Clip noisy crops to the intensity range, as the Pancreas and BraTS variants do."""
-    likely: float = Field(default=0.65, ge=0, le=1)
-    """gamma."""
-    unlikely: float = Field(default=0.1, ge=0, le=1)
-    """beta."""
+    gamma: float = Field(default=0.65, ge=0, le=1)
+    """gamma of Eq. (8): a voxel teaches its class where the peer's largest probability is at least
+    this."""
+    beta: float = Field(default=0.1, ge=0, le=1)
+    """beta of Eq. (8): the other classes of a voxel are unlearnt where the peer's smallest
+    probability is below this."""
     consistency_weight: float = Field(default=0.3, ge=0)
     """alpha 1, of a divergence along a spatial axis, which is nearly nothing at any weight."""
     entropy_weight: float = Field(default=0.1, ge=0)
@@ -192,7 +192,7 @@ class TraCoCoAsReleased(Peers):
         self.unsupervised_weight = Ramp(config, facts)
         self.limits = facts.intensity_limits if config.noise_stays_in_range else None
         crc = binary_crc if facts.classes == 2 else multiclass_crc
-        self._crc = partial(crc, likely=config.likely, unlikely=config.unlikely)
+        self._crc = partial(crc, gamma=config.gamma, beta=config.beta)
 
     def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
         """The release's sum of terms; all passes are in training mode and move its statistics."""
@@ -220,8 +220,8 @@ class TraCoCoAsReleased(Peers):
     def health(self, batch: Batch) -> dict[str, float]:
         """Also how many pseudo-labels pass the two thresholds."""
         valid = batch.first.valid[batch.labelled_count :]
-        gates = {"likely": self.config.likely, "unlikely": self.config.unlikely}
-        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **gates)
+        thresholds = {"gamma": self.config.gamma, "beta": self.config.beta}
+        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **thresholds)
 
     def _semi_supervised(self, batch: Batch) -> Tensor:
         """Each network learns, in a third pass, from the other's clean pass of all crops."""

@@ -10,6 +10,7 @@ import torch
 
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
+from tracoco.settings import with_new_names
 
 Checkpoint = dict[str, Any]
 Weights = Literal["averaged", "raw"]
@@ -54,6 +55,8 @@ def check_identity(checkpoint: Checkpoint, expected: Checkpoint, path: Path) -> 
     """Refuse to resume from a checkpoint that was saved with other settings, data or processes."""
     for key, value in expected.items():
         found = checkpoint.get(key)
+        if key == "method settings" and found is not None:
+            found = with_new_names(found)
         if found != value:
             there, here = _differing(found, value)
             raise UserError(

@@ -40,7 +40,7 @@ class Bank:
 
 
 def contrast_loss(
-    first: Points, second: Points, bank: Bank, *, likely: float, temperature: float
+    first: Points, second: Points, bank: Bank, *, threshold: float, temperature: float
 ) -> Tensor:
     """Both directions: at each voxel the less confident view follows the more confident one.
 
@@ -48,24 +48,24 @@ def contrast_loss(
         first: voxels of the overlap as seen in the first crops.
         second: the same voxels in the same order, as seen in the second crops.
         bank: features of these and of other voxels.
-        likely: a view teaches where its confidence is above this.
+        threshold: a view teaches where its confidence is above this.
         temperature: what similarities are divided by.
     """
-    options = {"likely": likely, "temperature": temperature}
+    options = {"threshold": threshold, "temperature": temperature}
     return directional_loss(first, second, bank, **options) + directional_loss(
         second, first, bank, **options
     )
 
 
 def directional_loss(
-    learner: Points, teacher: Points, bank: Bank, *, likely: float, temperature: float
+    learner: Points, teacher: Points, bank: Bank, *, threshold: float, temperature: float
 ) -> Tensor:
     """-log of the teacher's share among the features that the learner is compared with.
 
     Those are the teacher's feature of the same voxel and all in the bank that have another label
     than the learner's. The mean is over the voxels where the teacher is sure, and surer.
     """
-    sure = (teacher.confidence > likely) & (learner.confidence < teacher.confidence)
+    sure = (teacher.confidence > threshold) & (learner.confidence < teacher.confidence)
     # As indices: with a mask, every selection by it would wait for the GPU.
     learnt = sure.nonzero().squeeze(1)
     label = learner.label[learnt]
@@ -98,7 +98,7 @@ class ContrastConfig(Settings):
     start_step: NonNegativeInt | None = None
     """Step from which the contrast counts; a sixteenth of the run if not given, as 5 of the
     release's 80 epochs."""
-    likely: float = Field(default=0.75, ge=0, lt=1)
+    threshold: float = Field(default=0.75, ge=0, lt=1)
     """A crop teaches the other one where its largest class probability is above this."""
     temperature: float = Field(default=0.1, gt=0)
     """What similarities are divided by."""
@@ -154,17 +154,17 @@ class ContextContrast(nn.Module):
         self._labels = torch.stack([first.label, second.label])
         self._confidence = torch.stack([first.confidence, second.confidence])
         bank = self._remember(first, second)
-        thresholds = {"likely": self.config.likely, "temperature": self.config.temperature}
+        options = {"threshold": self.config.threshold, "temperature": self.config.temperature}
         # Before the start the weight is 0 but the term is there: processes must agree on terms.
         weight = self.config.contrast_weight if step >= self.start_step else 0.0
-        return logits, weight * contrast_loss(first, second, bank, **thresholds)
+        return logits, weight * contrast_loss(first, second, bank, **options)
 
     def figures(self) -> dict[str, float]:
         """Class shares of the last pseudo-labels, how many may teach, how far the crops agree."""
         count = max(1, self._labels.shape[1])
-        likely = (self._confidence > self.config.likely).sum() / (2 * count)
+        sure = (self._confidence > self.config.threshold).sum() / (2 * count)
         agreement = (self._labels[0] == self._labels[1]).sum() / count
-        figures = {"likely": float(likely), "crop_agreement": float(agreement)}
+        figures = {"likely": float(sure), "crop_agreement": float(agreement)}
         return class_fractions(self._labels, self.classes) | figures
 
     def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:

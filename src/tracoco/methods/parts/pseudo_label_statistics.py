@@ -77,12 +77,12 @@ def peer_figures(pseudo_labels: Sequence[Tensor], valid: Tensor) -> dict[str, fl
 
 
 def gate_figures(
-    peers: Sequence[Tensor], valid: Tensor, *, likely: float, unlikely: float
+    peers: Sequence[Tensor], valid: Tensor, *, gamma: float, beta: float
 ) -> dict[str, float]:
     """Shares of several pseudo-labels [B, C, ...] that pass two thresholds of confidence."""
-    certain = [masked_mean(peer.amax(dim=1) >= likely, valid) for peer in peers]
+    certain = [masked_mean(peer.amax(dim=1) >= gamma, valid) for peer in peers]
     # Every class has a share of its own: with two, half of the probabilities are the larger ones.
-    ruled_out = [masked_mean((peer < unlikely).float().mean(dim=1), valid) for peer in peers]
+    ruled_out = [masked_mean((peer < beta).float().mean(dim=1), valid) for peer in peers]
     return {
         "likely": float(torch.stack(certain).mean()),
         "unlikely": float(torch.stack(ruled_out).mean()),

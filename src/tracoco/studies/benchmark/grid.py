@@ -17,7 +17,7 @@ from tracoco.methods.method import resolved_choice
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.runs.build import planned
-from tracoco.settings import Settings, checked
+from tracoco.settings import Settings, checked, with_old_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class RunSpec:
         """
         config = self.config(seed, plan)
         settings = {key: v for key, v in recorded_settings(config).items() if key != "seed"}
+        # So that runs and results of 0.1.0 are found.
+        settings["method"] = with_old_names(settings["method"])
         labels = "" if config.data.labelled is None else f"-{config.data.labelled}labels"
         return root / f"{config.method.name}{labels}-{digest([settings, data])[:8]}-seed{seed}"
 

@@ -16,7 +16,7 @@ from tracoco.studies.paper.request import PaperRequest
 LOSSES: dict[str, PeerLoss] = {
     "mse": mse_loss,
     "ce": ce_loss,
-    "crc": partial(crc_loss, likely=0.65, unlikely=0.1),
+    "crc": partial(crc_loss, gamma=0.65, beta=0.1),
 }
 ROUNDING = 0.006
 """The paper prints two or three digits, and cuts one of them off."""

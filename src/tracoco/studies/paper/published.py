@@ -44,7 +44,7 @@ class Published:
 class PublishedPoint:
     """One number that the text states about a figure; its unit is in the quantity's name.
 
-    `late` means at nine tenths of the training, and gamma and beta are `likely` and `unlikely`.
+    `late` means at nine tenths of the training, and gamma and beta are the thresholds of Eq. (8).
     """
 
     figure: str

@@ -31,7 +31,7 @@ def thresholds(request: PaperRequest, data: str) -> Drawn:
         FigureRun(
             f"{name} {value}",
             preset,
-            ("method.name=tracoco", f"method.likely={gamma}", f"method.unlikely={beta}"),
+            ("method.name=tracoco", f"method.gamma={gamma}", f"method.beta={beta}"),
         )
         for name, value, gamma, beta in SETTINGS
     ]
