@@ -120,6 +120,7 @@ class NetworkConfig(Settings):
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"lr": 0.05, "weight_decay": 5e-4, "schedule": "poly", "warmup": 0.0},
+    "adam": {"lr": 1e-3, "weight_decay": 0.0, "schedule": "constant", "warmup": 0.0},
     "adamw": {"lr": 2e-3, "weight_decay": 0.01, "schedule": "cosine", "warmup": 0.05},
 }
 """Settings of each optimizer where nothing else is given: those of `sgd` are the paper's."""
@@ -131,17 +132,28 @@ class OptimizerConfig(Settings):
     `name` gives the settings that are not given by themselves.
     """
 
-    name: Literal["sgd", "adamw"] = "adamw"
+    name: Literal["sgd", "adam", "adamw"] = "adamw"
     lr: float = Field(default=2e-3, gt=0)
     """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    """Of SGD; for AdamW the first beta."""
+    """Of SGD; for Adam and AdamW the first beta."""
+    second_beta: float = Field(default=0.999, ge=0, lt=1)
+    """Of Adam and AdamW."""
+    nesterov: bool = False
+    """Nesterov's form of the momentum; of SGD alone."""
     weight_decay: float = Field(default=0.01, ge=0)
-    schedule: Literal["poly", "cosine"] = "cosine"
-    """How the learning rate falls to zero after the warm-up."""
+    schedule: Literal["poly", "cosine", "step", "constant"] = "cosine"
+    """How the learning rate changes after the warm-up: `poly` and `cosine` fall to zero at the end
+    of the run, `step` multiplies it by `drop_factor` after every `drop_every` steps."""
     poly_power: float = Field(default=0.9, ge=0)
+    drop_every: PositiveInt = 2500
+    """Steps between two drops of the schedule `step`; by default those of UA-MT's release."""
+    drop_factor: float = Field(default=0.1, gt=0, lt=1)
+    """Factor of each drop of the schedule `step`."""
+    restart: bool = False
+    """Begin the schedule anew with each stage of a method that has stages, such as `bcp`."""
     warmup: float = Field(default=0.05, ge=0, lt=1)
-    """Share of the steps in which the learning rate rises linearly to its largest value."""
+    """Fraction of the steps in which the learning rate rises linearly to its largest value."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest norm of each network's gradient; none by default."""
 
@@ -236,7 +248,16 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "augmentation": AugmentationConfig(strength="off").model_dump(mode="json"),
     },
     "network": {"normalisation": "instance", "statistics": "joint", "decoder": "pointwise"},
-    "optimizer": {"name": "sgd", "schedule": "poly", "warmup": 0.0},
+    "optimizer": {
+        "name": "sgd",
+        "schedule": "poly",
+        "warmup": 0.0,
+        "second_beta": 0.999,
+        "nesterov": False,
+        "drop_every": 2500,
+        "drop_factor": 0.1,
+        "restart": False,
+    },
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled", "minutes": None},
     "inference": {"window": "crop", "memory_gb": InferenceConfig().memory_gb},
     "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},

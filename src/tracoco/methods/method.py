@@ -52,6 +52,8 @@ class Method(nn.Module, ABC):
     """The only network of a method that has one."""
     networks: nn.ModuleList
     """Those of a method that has several; the first is the one that predicts."""
+    pretrain_steps: int = 0
+    """Steps of a first stage that learns from labelled crops alone, of methods that have one."""
     labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
     """Loss terms that come from labels alone; the trainer may let all others count less."""
 

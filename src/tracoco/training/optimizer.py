@@ -24,24 +24,51 @@ def build_optimizer(
     """The main optimizer of a method; `fused` takes its step in one kernel, as GPUs can."""
     groups, decay = method.parameter_groups(), config.weight_decay
     shared: dict[str, Any] = {"lr": config.lr, "weight_decay": decay, "fused": fused or None}
-    if config.name == "adamw":
-        return torch.optim.AdamW(groups, betas=(config.momentum, 0.999), **shared)
-    return torch.optim.SGD(groups, momentum=config.momentum, **shared)
+    if config.name == "sgd":
+        return torch.optim.SGD(groups, momentum=config.momentum, nesterov=config.nesterov, **shared)
+    adam = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    return adam(groups, betas=(config.momentum, config.second_beta), **shared)
 
 
-def learning_rate(step: int, total_steps: int, config: OptimizerConfig) -> float:
-    """Rate of a step counted from 0: a linear warm-up, then a fall to zero at the end of the run.
+def learning_rate(
+    step: int, total_steps: int, config: OptimizerConfig, first_stage: int = 0
+) -> float:
+    """Rate of a step counted from 0: a linear warm-up, then the schedule.
 
-    poly: lr * (1 - t) ** poly_power; cosine: lr * (1 + cos(pi * t)) / 2, where t is the share of
-    the steps after the warm-up that are done.
+    With t the fraction of the steps after the warm-up that are done, and n their number:
+
+        poly      lr * (1 - t) ** poly_power
+        cosine    lr * (1 + cos(pi * t)) / 2
+        step      lr * drop_factor ** (n // drop_every)
+        constant  lr
+
+    Args:
+        step: the step that is about to be taken.
+        total_steps: length of the run.
+        config: the schedule.
+        first_stage: steps of the method's first stage, if it has two; with `restart` each stage
+            has a schedule of its own.
     """
+    if config.restart:
+        start, stop = (0, first_stage) if step < first_stage else (first_stage, total_steps)
+        step, total_steps = step - start, stop - start
     warmup = round(config.warmup * total_steps)
     if step < warmup:
         return config.lr * (step + 1) / warmup
-    done = (step - warmup) / (total_steps - warmup)
-    if config.schedule == "cosine":
-        return config.lr * (1 + math.cos(math.pi * done)) / 2
-    return float(config.lr * (1 - done) ** config.poly_power)
+    return config.lr * _decay(step - warmup, total_steps - warmup, config)
+
+
+def _decay(step: int, steps: int, config: OptimizerConfig) -> float:
+    """What is left of the learning rate at a step after the warm-up."""
+    match config.schedule:
+        case "poly":
+            return float((1 - step / steps) ** config.poly_power)
+        case "cosine":
+            return (1 + math.cos(math.pi * step / steps)) / 2
+        case "step":
+            return float(config.drop_factor ** (step // config.drop_every))
+        case "constant":
+            return 1.0
 
 
 WARMUP = 10

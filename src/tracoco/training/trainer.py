@@ -265,7 +265,10 @@ class Trainer:
         return self.scaler.get_scale() >= scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
-        rate = learning_rate(self.step, self.config.training.length, self.config.optimizer)
+        config = self.config
+        rate = learning_rate(
+            self.step, config.training.length, config.optimizer, self.method.pretrain_steps
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("rate_factor", 1.0)
         return rate
