@@ -170,12 +170,13 @@ def with_mistake(batch: Batch, mistake: str) -> Batch:
     return replace(batch, first=replace(batch.first, values=values))
 
 
-def take_step_with(mistake: str) -> None:
+def take_step_with(mistake: str) -> Recorder:
     with fake_gpu():
         recorder = Recorder(make_method("supervised"), settings())
         compute = recorder.compute
         recorder.compute = lambda batch, step: compute(with_mistake(batch, mistake), step)
         recorder.take_step(make_batch())
+    return recorder
 
 
 @pytest.mark.parametrize("mistake", ["mask", "crops", "weights", "places", "generator", "labels"])
@@ -185,7 +186,11 @@ def test_a_method_that_mixes_devices_fails(mistake: str) -> None:
 
 
 def test_what_torch_allows_between_devices_does_not_fail() -> None:
-    take_step_with("none")
+    recorder = take_step_with("none")
+    (supervised,) = recorder.terms.values()
+    assert supervised.device == GPU
+    (parameters,) = (group["params"] for group in recorder.trainer.optimizer.param_groups)
+    assert all(weight.grad is not None and weight.grad.device == GPU for weight in parameters)
 
 
 def test_a_buffer_that_stayed_behind_fails() -> None:
