@@ -7,7 +7,8 @@
     run = tc.train("heart")
     run.predict("new_scans", "labels")
 
-Each function does what the command of its name does, with the same options. The folders stand in
+Each function does what the command of its name does, with the same options. For training loops of
+your own there are `losses`, `crop_pair`, `methods` and `build_method`. The folders stand in
 the order in which data flows; each imports only those above it:
 
     scans       read a scan, write a result back on its grid
@@ -31,10 +32,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracoco import losses, methods
+    from tracoco.api.methods import build_method
     from tracoco.api.projects import InitResult, check, init, prepare
     from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
     from tracoco.config import Config
     from tracoco.data.batch import Batch
+    from tracoco.data.crop_pair import crop_pair
     from tracoco.errors import UserError
     from tracoco.evaluation.context import context_sensitivity
     from tracoco.inference.predictor import Prediction, Predictor
@@ -47,10 +51,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "tracoco.api.methods": ("build_method",),
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
     "tracoco.config": ("Config",),
     "tracoco.data.batch": ("Batch",),
+    "tracoco.data.crop_pair": ("crop_pair",),
     "tracoco.errors": ("UserError",),
     "tracoco.evaluation.context": ("context_sensitivity",),
     "tracoco.inference.predictor": ("Prediction", "Predictor"),
@@ -75,14 +81,18 @@ __all__ = [
     "Run",
     "UserError",
     "__version__",
+    "build_method",
     "check",
     "compare",
     "context",
     "context_sensitivity",
+    "crop_pair",
     "evaluate",
     "import_checkpoint",
     "init",
     "load_config",
+    "losses",
+    "methods",
     "predict",
     "prepare",
     "register_method",
@@ -93,6 +103,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name now: `import tracoco` alone imports neither torch nor numpy."""
+    if name in ("losses", "methods"):
+        return import_module(f"tracoco.{name}")
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(module), name)

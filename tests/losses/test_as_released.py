@@ -80,7 +80,7 @@ def test_negative_entropy_is_of_clamped_logits_and_a_mean_over_crops() -> None:
 def test_padding_counts_nothing() -> None:
     first = torch.tensor([[0.0, 1.0], [0.0, 0.0]]).reshape(1, 2, 2, 1)
     overlap = line_overlap(1)
-    nothing = Overlap(overlap.boxes, torch.zeros_like(overlap.valid))
+    nothing = Overlap(overlap.boxes, torch.zeros(1, *first.shape[2:], dtype=torch.bool))
     assert spatial_divergence(first, first.flip(2), nothing).item() == 0
     assert clamped_negative_entropy(first, first, nothing).item() == 0
 

@@ -37,8 +37,9 @@ def test_gradients_worked_out_by_hand() -> None:
 def test_the_probabilities_that_reach_a_loss_are_those_asked_for() -> None:
     seen = []
 
-    def spy(logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:
+    def spy(logits: Tensor, peer: Tensor, valid: Tensor | None) -> Tensor:
         seen.append((logits.softmax(dim=1).flatten().tolist(), peer.flatten().tolist()))
+        assert valid is not None
         return (logits[:, 0] * valid).sum()
 
     simplex_gradient(spy, 0.95, 0.2)
@@ -48,7 +49,7 @@ def test_the_probabilities_that_reach_a_loss_are_those_asked_for() -> None:
 
 
 def test_the_derivative_takes_the_second_class_along() -> None:
-    def second_alone(logits: Tensor, peer: Tensor, valid: Tensor) -> Tensor:  # noqa: ARG001 - a loss
+    def second_alone(logits: Tensor, peer: Tensor, valid: Tensor | None) -> Tensor:  # noqa: ARG001 - a loss
         return logits.softmax(dim=1)[:, 1].sum()
 
     assert simplex_gradient(second_alone, 0.5, 0.3) == pytest.approx(-1)

@@ -1,5 +1,6 @@
 """What a training step is given: crops, their labels, and where they come from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,6 +8,9 @@ import torch
 from torch import Tensor
 
 from tracoco.geometry import Box, Index, overlap
+
+TensorPair = tuple[Tensor, Tensor, tuple[Box, Box]]
+"""Two crops [C, ...] of one volume, and the box of their overlap as seen from each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,27 @@ class Batch:
     """Bytes while they are on their way; an eighth of what the losses' integers would be."""
     cases: tuple[str, ...]
 
+    @classmethod
+    def from_pairs(
+        cls, pairs: Sequence[TensorPair], labels: Tensor, cases: Sequence[str] = ()
+    ) -> "Batch":
+        """Crop pairs without padding as a method takes them, those with a label first.
+
+        Args:
+            pairs: what `crop_pair` returns, of one volume each.
+            labels: class indices of the first crops of the first L pairs, [L, ...].
+            cases: names of the volumes; `caml` alone looks at them.
+        """
+        first, second, overlaps = zip(*pairs, strict=True)
+        shifts = [np.subtract(here.start, there.start).tolist() for here, there in overlaps]
+        names = tuple(cases) or tuple(map(str, range(len(pairs))))
+        return cls(
+            _without_padding(first, [(0,) * len(shift) for shift in shifts]),
+            _without_padding(second, [tuple(shift) for shift in shifts]),
+            labels.long(),
+            names,
+        )
+
     @property
     def labelled_count(self) -> int:
         """How many crops, from the front, have a label."""
@@ -68,6 +93,11 @@ class Batch:
         """The same batch in pinned memory; torch's loader asks for it by this name."""
         first, second = self.first.pin_memory(), self.second.pin_memory()
         return Batch(first, second, self.labels.pin_memory(), self.cases)
+
+
+def _without_padding(crops: Sequence[Tensor], start: Sequence[Index]) -> Crops:
+    values = torch.stack(list(crops))
+    return Crops(values, torch.ones_like(values[:, 0], dtype=torch.bool), tuple(start))
 
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:

@@ -47,6 +47,11 @@ def draw_first(
             (min(max(low, v - s + 1), high), max(min(high, v), low))
             for (low, high), v, s in zip(ranges, voxel, size, strict=True)
         ]
+    return draw_anywhere(size, ranges, random)
+
+
+def draw_anywhere(size: Index, ranges: Sequence[Range], random: Generator) -> Box:
+    """A box anywhere in its ranges, each place equally likely."""
     return Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
 
 

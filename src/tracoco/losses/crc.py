@@ -9,21 +9,24 @@ from torch import Tensor
 
 from tracoco.losses.weighting import log_complement, masked_mean, most_likely
 
-PeerLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+PeerLoss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """From logits, the peer's probabilities and `valid` to one number."""
-
 
 NegativeGate = Literal["class", "minimum"]
 """Which classes are unlearnt where there are more than two; see `TraCoCoConfig`."""
+
+GAMMA, BETA = 0.65, 0.1
+"""The thresholds of Eq. (8) that the paper's ablation of both finds best, and that its table of
+gradients assumes."""
 
 
 def crc_loss(
     logits: Tensor,
     peer: Tensor,
-    valid: Tensor,
+    valid: Tensor | None = None,
     *,
-    gamma: float,
-    beta: float,
+    gamma: float = GAMMA,
+    beta: float = BETA,
     negative_gate: NegativeGate = "class",
 ) -> Tensor:
     """Learn what the peer is sure of, unlearn what it rules out, Eq. (7).
@@ -31,7 +34,7 @@ def crc_loss(
     Args:
         logits: the learning network's output, [B, C, ...].
         peer: the other network's probabilities of the same voxels; no gradient reaches them.
-        valid: false where the crop is padding, [B, ...].
+        valid: false where the crop is padding, [B, ...]; all voxels count if not given.
         gamma: a voxel teaches its class where the peer's largest probability is at least this.
         beta: a class is unlearnt where the peer's probability of it is below this.
         negative_gate: ask each class by itself, or the minimum over all classes, Eq. (8).
@@ -44,7 +47,7 @@ def crc_loss(
     return masked_mean(positive + negative.sum(dim=1), valid)
 
 
-def positive_weight(peer: Tensor, gamma: float) -> Tensor:
+def positive_weight(peer: Tensor, gamma: float = GAMMA) -> Tensor:
     """The peer's largest probability where it reaches `gamma`, else 0, Eq. (8), first line.
 
     Reaching it is enough: the paper's gradient table has a row exactly at the threshold.
@@ -53,7 +56,7 @@ def positive_weight(peer: Tensor, gamma: float) -> Tensor:
     return confidence * (confidence >= gamma)
 
 
-def class_negative_weight(peer: Tensor, beta: float) -> Tensor:
+def class_negative_weight(peer: Tensor, beta: float = BETA) -> Tensor:
     """1 - p of each class that the peer gives less than `beta`, else 0, Eq. (8), second line.
 
     Each class but the most likely one is compared by itself. For two classes that is the paper's
@@ -63,7 +66,7 @@ def class_negative_weight(peer: Tensor, beta: float) -> Tensor:
     return (1 - peer) * (peer < beta) * _other_classes(peer)
 
 
-def minimum_negative_weight(peer: Tensor, beta: float) -> Tensor:
+def minimum_negative_weight(peer: Tensor, beta: float = BETA) -> Tensor:
     """1 - min p for all classes but the most likely one where min p < `beta`, else 0.
 
     Eq. (8), second line, to the letter: one decision for the voxel. For two classes it is
@@ -79,15 +82,18 @@ def _other_classes(peer: Tensor) -> Tensor:
 
 
 def semi_supervised_loss(
-    logits: tuple[Tensor, Tensor], peers: tuple[Tensor, Tensor], valid: Tensor, loss: PeerLoss
+    logits: tuple[Tensor, Tensor],
+    peers: tuple[Tensor, Tensor],
+    valid: Tensor | None = None,
+    loss: PeerLoss = crc_loss,
 ) -> Tensor:
     """Each network learns from the other, Eq. (6); Eq. (10) where crops and peers are mixed.
 
     Args:
         logits: the outputs of network 1 and network 2.
         peers: the probabilities of network 1 and network 2; each teaches the other network.
-        valid: false where the crops are padding, [B, ...].
-        loss: what a network learns from its peer, `crc_loss` with its thresholds in the paper.
+        valid: false where the crops are padding, [B, ...]; all voxels count if not given.
+        loss: what a network learns from its peer, `crc_loss` in the paper.
     """
     first, second = (
         loss(own, peer, valid) for own, peer in zip(logits, reversed(peers), strict=True)

@@ -13,22 +13,33 @@ from torch import Tensor
 from tracoco.geometry import Box
 from tracoco.losses.weighting import masked_mean
 
+CONSISTENCY_WEIGHT, ENTROPY_WEIGHT = 1.0, 0.1
+"""alpha 1 and alpha 2 of Eq. (3) in all experiments of the paper."""
+
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """Where the two crops of each pair meet, and which of those voxels lie inside the scan."""
 
     boxes: Sequence[tuple[Box, Box]]
-    valid: Tensor
-    """Of the first crops, [B, ...]; the overlap's voxels are the same in both."""
+    """A pair for each pair of crops, as `crop_pair` gives them: the overlap as seen from the first
+    and from the second crop."""
+    valid: Tensor | None = None
+    """Of the first crops, [B, ...]; the overlap's voxels are the same in both. All of them lie
+    inside the scan if it is not given."""
+
+    def mask(self, index: int) -> Tensor | None:
+        """Which voxels of an overlap lie inside the scan; None where all of them do."""
+        here, _ = self.boxes[index]
+        return None if self.valid is None else self.valid[index][here.slices]
 
 
 def translation_terms(
     views: Sequence[tuple[Tensor, Tensor]],
     overlap: Overlap,
     *,
-    consistency_weight: float,
-    entropy_weight: float,
+    consistency_weight: float = CONSISTENCY_WEIGHT,
+    entropy_weight: float = ENTROPY_WEIGHT,
     stop_gradient: bool = False,
 ) -> dict[str, Tensor]:
     """The two weighted terms of Eq. (3), apart so that each is logged; the loss is their sum.
@@ -77,9 +88,9 @@ def _overlap_mean(
     """Mean over each overlap, then over the pairs, so that a small overlap counts in full."""
     means = []
     # Taken apart once: a gradient of one crop then need not be filled up to that of all.
-    for predictions, (here, there), valid in zip(
-        zip(first, second, strict=True), overlap.boxes, overlap.valid, strict=True
+    for index, (*predictions, (here, there)) in enumerate(
+        zip(first, second, overlap.boxes, strict=True)
     ):
         voxels = value(predictions[0][:, *here.slices], predictions[1][:, *there.slices])
-        means.append(masked_mean(voxels, valid[here.slices]))
+        means.append(masked_mean(voxels, overlap.mask(index)))
     return torch.stack(means).mean()

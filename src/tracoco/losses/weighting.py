@@ -7,9 +7,19 @@ import torch
 from torch import Tensor
 
 
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of `values` where `mask` is true; 0, still connected, where it is true nowhere."""
+def masked_mean(values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean of `values` where `mask` is true; 0, still connected, where it is true nowhere.
+
+    Without a mask it is the mean of all values.
+    """
+    if mask is None:
+        return values.sum() / max(1, values.numel())
     return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def zero_outside(maps: Tensor, valid: Tensor | None) -> Tensor:
+    """Maps [B, C, ...] that are 0 where `valid`, [B, ...], is false; unchanged without `valid`."""
+    return maps if valid is None else maps * valid.unsqueeze(1)
 
 
 def most_likely(scores: Tensor) -> Tensor:

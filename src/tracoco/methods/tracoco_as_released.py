@@ -51,8 +51,9 @@ def spatial_divergence(first: Tensor, second: Tensor, overlap: Overlap) -> Tenso
     for index, (here, there) in enumerate(overlap.boxes):
         own = _clamped(first[index][:, *here.slices]).log_softmax(dim=1)
         other = _clamped(second[index][:, *there.slices]).log_softmax(dim=1)
-        valid = overlap.valid[index][here.slices].expand_as(own)
-        divergences.append(masked_mean(other.exp() * (other - own), valid))
+        valid = overlap.mask(index)
+        mask = None if valid is None else valid.expand_as(own)
+        divergences.append(masked_mean(other.exp() * (other - own), mask))
     return torch.stack(divergences).sum()
 
 
@@ -60,7 +61,7 @@ def clamped_negative_entropy(first: Tensor, second: Tensor, overlap: Overlap) ->
     """Negative entropy, a mean over crops, of logits clamped to [1e-6, 1]: no gradient outside."""
     entropies = []
     for index, (here, there) in enumerate(overlap.boxes):
-        valid = overlap.valid[index][here.slices]
+        valid = overlap.mask(index)
         for logits in (first[index][:, *here.slices], second[index][:, *there.slices]):
             log_probability = _clamped(logits).log_softmax(dim=0)
             voxels = (log_probability.exp() * log_probability).sum(dim=0)
