@@ -8,10 +8,10 @@ from tracoco.config import Config
 from tracoco.methods import method_class
 from tracoco.methods.method import dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseFacts
+from tracoco.project.survey import CaseStatistics
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.settings import MethodChoice, checked
 
@@ -165,8 +165,8 @@ def test_every_number_of_a_preset_says_where_it_comes_from(name: str) -> None:
 
 def test_the_demo_keeps_its_batch_and_its_network() -> None:
     # Phantoms are about 54 x 54 x 37 voxels of 1.5 x 1.5 x 2 mm.
-    case = CaseFacts("a", (54, 54, 37), (1.5, 1.5, 2.0), 1)
-    plan = make_plan(Fingerprint((case,), (LabelFacts(1, 1, 1),)), memory_gb=4)
+    case = CaseStatistics("a", (54, 54, 37), (1.5, 1.5, 2.0), 1)
+    plan = make_plan(Fingerprint((case,), (LabelValue(1, 1, 1),)), memory_gb=4)
     config = resolved(load_config("demo"), plan)
     assert (config.data.crop, config.data.batch) == ((32, 32, 24), (2, 2))
     assert config.network.strides == ((2, 2, 2),) * 3
@@ -237,8 +237,8 @@ def step_once(config: Config) -> None:
 
 @pytest.mark.parametrize("memory_gb", [8, 24, 80])
 def test_a_preset_for_a_gpu_leaves_the_sizes_to_the_plan(memory_gb: int) -> None:
-    case = CaseFacts("a", (340, 340, 220), (1.0, 1.0, 1.0), 1)
-    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    case = CaseStatistics("a", (340, 340, 220), (1.0, 1.0, 1.0), 1)
+    facts = Fingerprint((case,), (LabelValue(1, 1, 1),))
     plan = make_plan(facts, memory_gb=memory_gb, device="gpu")
     config = resolved(load_config(f"gpu-{memory_gb}gb"), plan)
     assert (config.data.crop, config.data.batch) == (plan.crop, plan.batch)

@@ -12,11 +12,11 @@ from samples import make_project
 from tracoco.digest import digest
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.planner import make_plan
 from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
-from tracoco.project.survey import CaseFacts
+from tracoco.project.survey import CaseStatistics
 from tracoco.studies.benchmark import runner as runner_module
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import RunResult, over_seeds, read_result
@@ -212,7 +212,7 @@ def test_a_mistake_is_told_before_anything_is_trained(tested: Runner) -> None:
 def test_what_a_run_leaves_to_the_plan_is_told_apart_from_what_it_says(tmp_path: Path) -> None:
     plain, narrow = RunSpec(None), RunSpec(None, ("network.filters=16", "training.steps=2000"))
     plan = make_plan(
-        Fingerprint((CaseFacts("a", (9, 9, 9), (1, 1, 1), 1),), (LabelFacts(1, 1, 1),)),
+        Fingerprint((CaseStatistics("a", (9, 9, 9), (1, 1, 1), 1),), (LabelValue(1, 1, 1),)),
         memory_gb=8,
         device="gpu",
     )

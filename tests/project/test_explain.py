@@ -2,20 +2,20 @@ from dataclasses import replace
 
 from tracoco.project.explain import Explanation, explain_plan, plans_by_memory
 from tracoco.project.explain_values import Reason
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan, stored_shapes
-from tracoco.project.survey import CaseFacts, Foreground, Intensities
+from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 
-def ct(id_: str, shape: tuple[int, int, int], side: float, *, placed: bool = True) -> CaseFacts:
+def ct(id_: str, shape: tuple[int, int, int], side: float, *, has_geometry: bool = True) -> CaseStatistics:
     values = Intensities(-1024, 3000, 0, (-1000, -900, 0, 500, 2000), integers=True)
-    return CaseFacts(id_, shape, (side, side, side), 1, placed=placed, intensities=(values,))
+    return CaseStatistics(id_, shape, (side, side, side), 1, has_geometry=has_geometry, intensities=(values,))
 
 
 FINGERPRINT = Fingerprint(
     cases=(ct("a", (96, 96, 96), 1.0), ct("b", (96, 96, 96), 1.0), ct("c", (48, 48, 12), 2.0)),
-    labels=(LabelFacts(0, 990, 2), LabelFacts(7, 10, 1)),
+    labels=(LabelValue(0, 990, 2), LabelValue(7, 10, 1)),
     foreground=(Foreground(-96, 215, 80, 40),),
 )
 PLAN = make_plan(FINGERPRINT, memory_gb=99)
@@ -145,7 +145,7 @@ def crop_reason(fingerprint: Fingerprint, memory_gb: float) -> str:
 
 
 def test_slices_say_why_they_lie_along_their_axis() -> None:
-    thick = Fingerprint((ct("a", (10, 64, 64), 1.0, placed=False),), FINGERPRINT.labels)
+    thick = Fingerprint((ct("a", (10, 64, 64), 1.0, has_geometry=False),), FINGERPRINT.labels)
     explanation = explain_plan(make_plan(thick, 2), thick, 99)
     axis = named(explanation, "slice_axis")
     assert axis.value == "0"

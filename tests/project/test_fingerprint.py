@@ -11,14 +11,14 @@ from tracoco.errors import UserError
 from tracoco.project import survey as look_module
 from tracoco.project.fingerprint import (
     Fingerprint,
-    LabelFacts,
+    LabelValue,
     read_fingerprint,
     take_fingerprint,
     write_fingerprint,
 )
 from tracoco.project.layouts import find_cases
 from tracoco.project.splits import Splits
-from tracoco.project.survey import CaseFacts, Foreground, Intensities
+from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 from tracoco.scans import reader
 
 SPLITS = Splits(labelled=("a", "b"), unlabelled=("u", "v"), validation=(), test=("c",))
@@ -42,10 +42,10 @@ def test_headers_and_label_values_are_counted(data: Path, save: Save) -> None:
         (1, 1, 1),
         1,
     )
-    assert first.placed
+    assert first.has_geometry
     assert [case.id for case in found.cases] == ["a", "b", "c", "u", "v"]
     # 3 x 120 voxels, of which 5 are 7 in two of the cases.
-    assert found.labels == (LabelFacts(0, 355, 3), LabelFacts(7, 5, 2))
+    assert found.labels == (LabelValue(0, 355, 3), LabelValue(7, 5, 2))
 
 
 def test_the_label_of_an_unlabelled_case_is_never_opened(data: Path) -> None:
@@ -187,17 +187,17 @@ def test_too_many_values_together_are_refused(data: Path, save: Save) -> None:
 MEASURED = Intensities(lowest=0, highest=9, mean=4, percentiles=(0, 1, 4, 8, 9), integers=True)
 FACTS = Fingerprint(
     cases=(
-        CaseFacts(
+        CaseStatistics(
             "a",
             (1, 2, 3),
             (1, 1, 2.5),
             1,
-            placed=False,
+            has_geometry=False,
             intensities=(MEASURED,),
             content_shape=(1, 2, 2),
         ),
     ),
-    labels=(LabelFacts(0, 6, 1),),
+    labels=(LabelValue(0, 6, 1),),
     foreground=(Foreground(1, 8, 4, 2),),
 )
 
@@ -227,7 +227,7 @@ def test_a_fingerprint_without_intensities_is_read_too(tmp_path: Path) -> None:
     labels = [{"value": 0, "voxels": 6, "cases": 1}]
     (tmp_path / "old.json").write_text(json.dumps({"cases": [case], "labels": labels}))
     old = read_fingerprint(tmp_path / "old.json")
-    assert old.cases == (CaseFacts("a", (1, 2, 3), (1, 1, 2.5), 1),)
+    assert old.cases == (CaseStatistics("a", (1, 2, 3), (1, 1, 2.5), 1),)
     assert old.foreground == ()
     case["shape"] = [1, 2]
     (tmp_path / "old.json").write_text(json.dumps({"cases": [case], "labels": labels}))

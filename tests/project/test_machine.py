@@ -7,11 +7,11 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import machine as module
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.machine import CPU_SIZES, GPU_SIZES, Machine, find_machine, plan_gb
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseFacts
+from tracoco.project.survey import CaseStatistics
 
 TRUNK = ((340, 340, 220), (1.0, 1.0, 1.0))
 THICK = ((340, 340, 20), (1.0, 1.0, 5.0))
@@ -20,7 +20,7 @@ Scan = tuple[tuple[int, int, int], tuple[float, float, float]]
 
 
 def on_gpu(scan: Scan, memory_gb: float, dimensions: Literal[2, 3] = 3) -> Plan:
-    facts = Fingerprint((CaseFacts("a", *scan, 1),), (LabelFacts(1, 1, 1),))
+    facts = Fingerprint((CaseStatistics("a", *scan, 1),), (LabelValue(1, 1, 1),))
     return make_plan(facts, dimensions, memory_gb=memory_gb, device="gpu")
 
 
@@ -67,14 +67,14 @@ def test_crops_leave_room_to_translate_whatever_the_memory() -> None:
 
 
 def test_on_a_cpu_time_limits_whatever_the_memory() -> None:
-    facts = Fingerprint((CaseFacts("a", *TRUNK, 1),), (LabelFacts(1, 1, 1),))
+    facts = Fingerprint((CaseStatistics("a", *TRUNK, 1),), (LabelValue(1, 1, 1),))
     plan = make_plan(facts, memory_gb=500, device="cpu")
     assert (plan.crop, plan.filters, plan.batch) == ((96, 96, 96), 16, (2, 2))
     assert (plan.precision, plan.steps) == (None, 2000)
 
 
 def test_what_is_known_better_is_kept_and_the_width_goes_with_it() -> None:
-    facts = Fingerprint((CaseFacts("a", *TRUNK, 1),), (LabelFacts(1, 1, 1),))
+    facts = Fingerprint((CaseStatistics("a", *TRUNK, 1),), (LabelValue(1, 1, 1),))
     cut = make_plan(facts, overrides={"crop": (64, 64, 64)}, memory_gb=8, device="gpu")
     # 3.4 such crops have 96^3 voxels. 30 passes x 64^3 x (32 x 7.66 x 2 + 40) bytes are 4.2 GB,
     # and with 48 filters 6.1 GB, of 6.8.

@@ -9,7 +9,7 @@ from tracoco.config import FILTERS, NetworkConfig, Precision
 from tracoco.networks import NETWORKS
 from tracoco.networks.build import build_network
 from tracoco.presets import load_config
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.machine import (
     KEPT_MAPS,
     TYPICAL_GPUS,
@@ -22,7 +22,7 @@ from tracoco.project.machine import (
 )
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseFacts
+from tracoco.project.survey import CaseStatistics
 from tracoco.training.step_cost import step_bytes
 
 
@@ -69,8 +69,8 @@ THICK: Scan = ((340, 340, 20), (1, 1, 5))
 def planned(
     device: Device, memory_gb: float, dimensions: Literal[2, 3], scan: Scan = TRUNK
 ) -> Plan:
-    labels = (LabelFacts(1, 1, 1), LabelFacts(2, 1, 1))
-    facts = Fingerprint((CaseFacts("a", *scan, 1),), labels)
+    labels = (LabelValue(1, 1, 1), LabelValue(2, 1, 1))
+    facts = Fingerprint((CaseStatistics("a", *scan, 1),), labels)
     return make_plan(facts, dimensions, memory_gb=memory_gb, device=device)
 
 
@@ -112,8 +112,8 @@ def test_the_formula_is_within_a_fifth_of_the_count(
     dimensions: Literal[2, 3] = 3 if len(crop) == 3 else 2
     sizes = {"crop": crop if dimensions == 3 else (1, *crop), "filters": filters}
     sizes |= {"batch": (2, 2), "precision": precision}
-    case = CaseFacts("a", (48, 48, 48), (1, 1, 1), 1)
-    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    case = CaseStatistics("a", (48, 48, 48), (1, 1, 1), 1)
+    facts = Fingerprint((case,), (LabelValue(1, 1, 1),))
     plan = make_plan(facts, dimensions, overrides=sizes, memory_gb=4, device="cpu")
     network = ["network.normalisation=batch", f"network.decoder={decoder}"]
     counted = step_bytes(load_config(None, network), plan)

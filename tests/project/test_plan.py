@@ -7,18 +7,18 @@ from pydantic import ValidationError
 
 from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseFacts, Foreground, Intensities
+from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 FINGERPRINT = Fingerprint(
     cases=(
-        CaseFacts("a", (100, 120, 30), (1.0, 1.0, 4.0), 2),
-        CaseFacts("b", (100, 120, 30), (1.0, 1.0, 5.0), 2),
-        CaseFacts("c", (240, 240, 20), (0.5, 0.5, 6.0), 2),
+        CaseStatistics("a", (100, 120, 30), (1.0, 1.0, 4.0), 2),
+        CaseStatistics("b", (100, 120, 30), (1.0, 1.0, 5.0), 2),
+        CaseStatistics("c", (240, 240, 20), (0.5, 0.5, 6.0), 2),
     ),
-    labels=(LabelFacts(7, 5, 1), LabelFacts(255, 9, 2)),
+    labels=(LabelValue(7, 5, 1), LabelValue(255, 9, 2)),
 )
 
 
@@ -108,7 +108,7 @@ def test_a_plan_from_before_there_were_levels_is_read(tmp_path: Path) -> None:
 def test_the_slice_axis_is_the_last_unless_another_is_thicker(
     spacing: tuple[float, float, float], axis: int
 ) -> None:
-    facts = Fingerprint((CaseFacts("a", (32, 32, 32), spacing, 1),), (LabelFacts(1, 1, 1),))
+    facts = Fingerprint((CaseStatistics("a", (32, 32, 32), spacing, 1),), (LabelValue(1, 1, 1),))
     assert make_plan(facts, dimensions=2).slice_axis == axis
 
 
@@ -143,12 +143,12 @@ def test_little_memory_makes_the_crop_smaller_and_never_too_small() -> None:
 
 
 def scans_like(lowest: float, *, integers: bool, count: int = 2, others: int = 1) -> Fingerprint:
-    def facts(id_: str, low: float) -> CaseFacts:
+    def facts(id_: str, low: float) -> CaseStatistics:
         values = Intensities(low, 3000, 0, (low, 0, 0, 0, 2000), integers=integers)
-        return CaseFacts(id_, (64, 64, 64), (1, 1, 1), 1, intensities=(values,))
+        return CaseStatistics(id_, (64, 64, 64), (1, 1, 1), 1, intensities=(values,))
 
     cases = [facts(f"ct{n}", lowest) for n in range(count)] + [facts("mr", 0)] * others
-    return Fingerprint(tuple(cases), (LabelFacts(1, 9, 2),), (Foreground(-96, 215, 80, 40),))
+    return Fingerprint(tuple(cases), (LabelValue(1, 9, 2),), (Foreground(-96, 215, 80, 40),))
 
 
 def test_a_ct_is_clipped_at_what_its_structures_have() -> None:
@@ -178,32 +178,32 @@ def test_a_ct_without_labelled_structures_has_no_window() -> None:
 def test_without_spacing_slices_are_counted_along_the_axis_of_the_fewest(
     shape: tuple[int, int, int], axis: int
 ) -> None:
-    case = CaseFacts("a", shape, (1, 1, 1), 1, placed=False)
-    facts = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    case = CaseStatistics("a", shape, (1, 1, 1), 1, has_geometry=False)
+    facts = Fingerprint((case,), (LabelValue(1, 1, 1),))
     assert make_plan(facts, dimensions=2).slice_axis == axis
 
 
 def test_scans_that_do_not_state_their_spacing_have_no_say_in_it() -> None:
-    known = CaseFacts("a", (64, 64, 64), (0.8, 0.8, 2.0), 1)
-    unknown = [CaseFacts(id_, (64, 64, 64), (1, 1, 1), 1, placed=False) for id_ in "bcd"]
-    facts = Fingerprint((known, *unknown), (LabelFacts(1, 1, 1),))
+    known = CaseStatistics("a", (64, 64, 64), (0.8, 0.8, 2.0), 1)
+    unknown = [CaseStatistics(id_, (64, 64, 64), (1, 1, 1), 1, has_geometry=False) for id_ in "bcd"]
+    facts = Fingerprint((known, *unknown), (LabelValue(1, 1, 1),))
     assert make_plan(facts).spacing_mm == (0.8, 0.8, 2.0)
     assert make_plan(Fingerprint(tuple(unknown), facts.labels)).spacing_mm == (1, 1, 1)
 
 
 def test_thick_slices_are_never_made_finer_than_the_other_axes() -> None:
     cases = [
-        CaseFacts(str(n), (200, 200, 20), (1, 1, side), 1) for n, side in enumerate((0.5, 5, 5))
+        CaseStatistics(str(n), (200, 200, 20), (1, 1, side), 1) for n, side in enumerate((0.5, 5, 5))
     ]
     # The 10th percentile of 0.5, 5 and 5 is 1.4; with 0.5 twice as often it is below 1.
-    assert make_plan(Fingerprint(tuple(cases), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 1.4)
+    assert make_plan(Fingerprint(tuple(cases), (LabelValue(1, 1, 1),))).spacing_mm == (1, 1, 1.4)
     fine = [*cases[:1], *cases, *cases[1:]]
-    assert make_plan(Fingerprint(tuple(fine), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 1)
+    assert make_plan(Fingerprint(tuple(fine), (LabelValue(1, 1, 1),))).spacing_mm == (1, 1, 1)
 
 
 def test_long_voxels_that_are_many_are_no_thick_axis() -> None:
-    cases = [CaseFacts(f"{side}", (90, 90, 80), (1, 1, side), 1) for side in (4, 5, 6)]
-    assert make_plan(Fingerprint(tuple(cases), (LabelFacts(1, 1, 1),))).spacing_mm == (1, 1, 5)
+    cases = [CaseStatistics(f"{side}", (90, 90, 80), (1, 1, side), 1) for side in (4, 5, 6)]
+    assert make_plan(Fingerprint(tuple(cases), (LabelValue(1, 1, 1),))).spacing_mm == (1, 1, 5)
 
 
 def test_the_stored_shape_keeps_the_size_in_millimetres(plan: Plan) -> None:
@@ -236,8 +236,8 @@ def test_a_crop_goes_by_the_voxels_that_scans_have_where_they_stay_as_they_are()
 
 
 def test_a_crop_goes_by_the_content_where_it_is_known() -> None:
-    case = CaseFacts("a", (240, 240, 155), (1, 1, 1), 1, content_shape=(144, 96, 120))
-    known = Fingerprint((case,), (LabelFacts(1, 1, 1),))
+    case = CaseStatistics("a", (240, 240, 155), (1, 1, 1), 1, content_shape=(144, 96, 120))
+    known = Fingerprint((case,), (LabelValue(1, 1, 1),))
     # 2/3 are 96, 64 and 80.
     assert make_plan(known, memory_gb=99).crop == (96, 64, 80)
     entire = make_plan(known, overrides={"crop_to_content": False}, memory_gb=99)

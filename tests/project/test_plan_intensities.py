@@ -8,10 +8,10 @@ import pytest
 from tracoco.project.derive import choose_statistics, suitable_voxels
 from tracoco.project.explain import explain_plan
 from tracoco.project.explain_values import Reason
-from tracoco.project.fingerprint import Fingerprint, LabelFacts
+from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseFacts, Foreground, Intensities
+from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 Percentiles = tuple[float, float, float, float, float]
 
@@ -23,20 +23,20 @@ FILLED = (1.0, 50.0, 200.0, 300.0, 400.0)
 CONSTANT = (5.0, 5.0, 5.0, 5.0, 5.0)
 
 
-def case(*channels: Percentiles) -> CaseFacts:
+def case(*channels: Percentiles) -> CaseStatistics:
     values = tuple(
         Intensities(each[0], each[-1], each[2], each, integers=False) for each in channels
     )
-    return CaseFacts("a", (64, 64, 64), (1, 1, 1), len(channels), intensities=values)
+    return CaseStatistics("a", (64, 64, 64), (1, 1, 1), len(channels), intensities=values)
 
 
-def scans(*cases: CaseFacts, foreground: tuple[Foreground, ...] = ()) -> Fingerprint:
-    return Fingerprint(cases, (LabelFacts(1, 9, 2),), foreground)
+def scans(*cases: CaseStatistics, foreground: tuple[Foreground, ...] = ()) -> Fingerprint:
+    return Fingerprint(cases, (LabelValue(1, 9, 2),), foreground)
 
 
 def ct(foreground: Foreground | None = None) -> Fingerprint:
     values = Intensities(-1024, 3000, 0, (-1000, -900, 0, 500, 2000), integers=True)
-    found = CaseFacts("a", (64, 64, 64), (1, 1, 1), 1, intensities=(values,))
+    found = CaseStatistics("a", (64, 64, 64), (1, 1, 1), 1, intensities=(values,))
     return scans(found, foreground=(foreground,) if foreground else ())
 
 

@@ -25,7 +25,7 @@ def test_a_volume_lies_where_nibabel_puts_it(tmp_path: Path, suffix: str) -> Non
     grid = Grid((2, 3, 4), TURNED)
     assert np.allclose(scan.affine, canonical_geometry(grid)[1], atol=1e-5)  # stored as float32
     assert np.array_equal(scan.array[0], to_canonical(VOLUME, grid))
-    assert (about.shape, about.placed) == (scan.array.shape[1:], True)
+    assert (about.shape, about.has_geometry) == (scan.array.shape[1:], True)
 
 
 def test_frames_are_channels_until_they_are_many(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_file_may_say_that_its_place_is_not_known(tmp_path: Path) -> None:
     content[28:30] = b"\x00\x00"
     path.write_bytes(bytes(content))
     about = freesurfer.read_header(path)
-    assert (about.placed, about.spacing_mm) == (False, (1, 1, 1))
+    assert (about.has_geometry, about.spacing_mm) == (False, (1, 1, 1))
 
 
 def test_a_file_that_is_cut_short_is_named(tmp_path: Path) -> None:

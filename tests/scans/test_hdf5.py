@@ -34,7 +34,7 @@ def test_one_file_is_the_image_and_the_label(tmp_path: Path, image: str, label: 
 
 def test_the_grid_is_assumed_and_says_so(tmp_path: Path) -> None:
     about = hdf5.read_header(write(tmp_path / "a.h5", image=VOLUME))
-    assert about.placed is False
+    assert about.has_geometry is False
     assert about.spacing_mm == (1, 1, 1)
     assert np.array_equal(about.grid.affine, np.eye(4))
 

@@ -35,7 +35,7 @@ def test_an_image_in_memory_is_the_scan_of_its_file(oblique: Path, library: str)
     np.testing.assert_allclose(scan.affine, from_file.affine, atol=1e-4)
     np.testing.assert_allclose(scan.spacing_mm, from_file.spacing_mm, atol=1e-5)
     np.testing.assert_allclose(scan.grid.affine, from_file.grid.affine, atol=1e-4)
-    assert scan.placed
+    assert scan.has_geometry
 
 
 def test_channels_and_units_are_understood() -> None:

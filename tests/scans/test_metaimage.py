@@ -22,7 +22,7 @@ def test_lps_is_turned_to_ras(tmp_path: Path) -> None:
     scan = metaimage.read_image(write_meta(tmp_path / "a.mha"))
     assert np.array_equal(scan.grid.affine, LPS_AFFINE)
     assert np.array_equal(scan.array[0], VOLUME[::-1, ::-1])
-    assert scan.placed
+    assert scan.has_geometry
 
 
 @pytest.mark.parametrize("suffix", [".mha", ".mhd"])
@@ -95,7 +95,7 @@ def test_what_cannot_be_placed_is_refused(
 
 def test_without_a_matrix_the_spacing_is_kept_and_the_place_is_not_known(tmp_path: Path) -> None:
     scan = metaimage.read_image(write_meta(tmp_path / "a.mha", {"TransformMatrix": None}))
-    assert not scan.placed
+    assert not scan.has_geometry
     assert scan.spacing_mm == (1.5, 2, 3)
     assert np.array_equal(scan.array[0], VOLUME)
 

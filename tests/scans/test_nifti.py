@@ -309,11 +309,11 @@ def test_without_an_affine_the_spacing_is_kept_and_the_place_is_not_known(tmp_pa
     image.header.set_sform(None, code=0)
     nibabel.save(image, tmp_path / "a.nii")
     scan = nifti.read_image(tmp_path / "a.nii")
-    assert not scan.placed
+    assert not scan.has_geometry
     assert scan.spacing_mm == (1, 2, 3)
     nifti.write_label(tmp_path / "b.nii", scan.array[0], scan.grid)
     assert np.array_equal(load(tmp_path / "b.nii").get_fdata(), VOLUME)
-    assert not nifti.read_header(tmp_path / "b.nii").placed  # the result claims no more
+    assert not nifti.read_header(tmp_path / "b.nii").has_geometry  # the result claims no more
 
 
 @pytest.mark.parametrize("form", ["qform", "sform"])
@@ -321,4 +321,4 @@ def test_one_of_the_two_affines_is_enough(tmp_path: Path, form: str) -> None:
     image = nibabel.Nifti1Image(VOLUME, None)
     getattr(image.header, f"set_{form}")(np.diag([1, 2, 3, 1]), code=1)
     nibabel.save(image, tmp_path / "a.nii")
-    assert nifti.read_header(tmp_path / "a.nii").placed
+    assert nifti.read_header(tmp_path / "a.nii").has_geometry

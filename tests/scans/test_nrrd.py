@@ -23,7 +23,7 @@ def test_lps_is_turned_to_ras(tmp_path: Path) -> None:
     assert np.array_equal(scan.grid.affine, LPS_AFFINE)
     assert np.array_equal(scan.array[0], VOLUME[::-1, ::-1])
     assert scan.spacing_mm == (1.5, 2, 3)
-    assert scan.placed
+    assert scan.has_geometry
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_without_any_space_the_spacing_is_kept_and_the_place_is_not_known(tmp_pa
     changes: dict[str, str | None] = {"space": None, "space directions": None}
     about = nrrd.read_header(write_nrrd(tmp_path / "a.nrrd", changes | {"spacings": "1 2 nan"}))
     assert about.spacing_mm == (1, 2, 1)
-    assert not about.placed
-    assert not nrrd.read_header(write_nrrd(tmp_path / "b.nrrd", changes)).placed
+    assert not about.has_geometry
+    assert not nrrd.read_header(write_nrrd(tmp_path / "b.nrrd", changes)).has_geometry
 
 
 def test_other_units_are_turned_to_millimetres(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_npz_holds_the_image_and_the_label(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez_compressed(path, image=VOLUME, label=LABEL)
     about = numpy_arrays.read_header(path)
-    assert (about.shape, about.placed, about.channels) == ((2, 3, 4), False, 1)
+    assert (about.shape, about.has_geometry, about.channels) == ((2, 3, 4), False, 1)
     assert np.array_equal(numpy_arrays.read_image(path).array[0], VOLUME)
     assert np.array_equal(numpy_arrays.read_label(path).array, LABEL)
     assert numpy_arrays.has_label(path)

@@ -58,7 +58,7 @@ def test_a_sound_file_loads_where_it_lies(name: str) -> None:
     assert about.shape == scan.array.shape[1:] == shape
     assert scan.spacing_mm == pytest.approx(spacing, abs=1e-4)
     assert "".join(nibabel.aff2axcodes(scan.grid.affine)) == axes
-    assert scan.placed == (name not in UNPLACED)
+    assert scan.has_geometry == (name not in UNPLACED)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -108,5 +108,5 @@ def test_the_communitys_files_are_image_and_label(name: str, shape: tuple[int, .
     image, label = reader.read_image(path), reader.read_label(path)
     assert image.array.shape[1:] == label.array.shape == shape
     assert reader.has_label(path)
-    assert not image.placed
+    assert not image.has_geometry
     assert label.array.max() >= 1

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.survey import CaseFacts, Intensities
+from tracoco.project.survey import CaseStatistics, Intensities
 from tracoco.scans.scan import Shape, Spacing
 
 Axis = Literal[0, 1, 2]
@@ -33,12 +33,12 @@ def median_of(rows: Sequence[Sequence[float]]) -> tuple[float, float, float]:
     return (a, b, c)
 
 
-def with_spacing(cases: Sequence[CaseFacts]) -> list[CaseFacts]:
+def with_spacing(cases: Sequence[CaseStatistics]) -> list[CaseStatistics]:
     """The scans that state their spacing; all of them if none does."""
-    return [case for case in cases if case.placed] or list(cases)
+    return [case for case in cases if case.has_geometry] or list(cases)
 
 
-def choose_spacing(cases: Sequence[CaseFacts], dimensions: int) -> Spacing:
+def choose_spacing(cases: Sequence[CaseStatistics], dimensions: int) -> Spacing:
     """The median, or a finer one along a thick axis; by canonical axes.
 
     Slices are few along a thick axis, and the median would leave out some of every other scan.
@@ -56,7 +56,7 @@ def choose_spacing(cases: Sequence[CaseFacts], dimensions: int) -> Spacing:
     return (x, y, z)
 
 
-def thick_axis(cases: Sequence[CaseFacts]) -> Axis | None:
+def thick_axis(cases: Sequence[CaseStatistics]) -> Axis | None:
     """The axis along which voxels are few and long, if there is one."""
     known = with_spacing(cases)
     spacing = median_of([case.spacing_mm for case in known])
@@ -68,7 +68,7 @@ def thick_axis(cases: Sequence[CaseFacts]) -> Axis | None:
     return thick if long and few else None
 
 
-def choose_slice_axis(cases: Sequence[CaseFacts]) -> Axis:
+def choose_slice_axis(cases: Sequence[CaseStatistics]) -> Axis:
     """The axis of the longest voxels; of equal ones that with the fewest, then the last.
 
     Without spacing all are equal: slices are then fewer than the rows and columns of one.
@@ -110,12 +110,12 @@ def choose_windows(fingerprint: Fingerprint) -> tuple[Window | None, ...]:
     )
 
 
-def is_ct(cases: Sequence[CaseFacts], channel: int) -> bool:
+def is_ct(cases: Sequence[CaseStatistics], channel: int) -> bool:
     """Whether a channel looks like Hounsfield units in most scans."""
     return 2 * looking_like_ct(cases, channel) > len(cases)
 
 
-def looking_like_ct(cases: Sequence[CaseFacts], channel: int) -> int:
+def looking_like_ct(cases: Sequence[CaseStatistics], channel: int) -> int:
     """How many scans have whole numbers in this channel, some of them as low as air."""
     return sum(_hounsfield(case.intensities[channel]) for case in cases if case.intensities)
 
@@ -124,7 +124,7 @@ def _hounsfield(values: Intensities) -> bool:
     return values.integers and values.lowest <= AIR
 
 
-def choose_statistics(cases: Sequence[CaseFacts]) -> tuple[Voxels, ...]:
+def choose_statistics(cases: Sequence[CaseStatistics]) -> tuple[Voxels, ...]:
     """For each channel the voxels that suit most of its scans; all if nothing is known of them."""
     found = [suitable_voxels(cases, channel) for channel in range(cases[0].channels)]
     return tuple(
@@ -132,7 +132,7 @@ def choose_statistics(cases: Sequence[CaseFacts]) -> tuple[Voxels, ...]:
     )
 
 
-def suitable_voxels(cases: Sequence[CaseFacts], channel: int) -> dict[Voxels, int]:
+def suitable_voxels(cases: Sequence[CaseStatistics], channel: int) -> dict[Voxels, int]:
     """How many scans each choice suits in this channel; constant scans suit none.
 
     Of two that suit equally many, the earlier one does less harm to the scans of the other.

@@ -36,7 +36,7 @@ def plan_warnings(plan: Plan, fingerprint: Fingerprint, machine: Machine) -> lis
 
 
 def _unknown_spacing(fingerprint: Fingerprint) -> Iterator[str]:
-    unknown = sum(not case.placed for case in fingerprint.cases)
+    unknown = sum(not case.has_geometry for case in fingerprint.cases)
     if unknown:
         yield (
             f"{unknown} of {len(fingerprint.cases)} scans do not state their spacing: 1 mm is "

@@ -14,7 +14,7 @@ from tracoco.project.levels import LONGER, SMALLEST
 from tracoco.project.machine import WIDEST, Machine, passes, plan_gb
 from tracoco.project.plan import Plan
 from tracoco.project.planner import THIN, BatchSizes, choose_batch, choose_crop, stored_lengths
-from tracoco.project.survey import CaseFacts
+from tracoco.project.survey import CaseStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _statistics(plan: Plan, fingerprint: Fingerprint, follows: Plan, channel: in
     return Reason(f"statistics_over, channel {channel}", chosen, why, numbers)
 
 
-def _percentiles(cases: Sequence[CaseFacts], channel: int) -> str:
+def _percentiles(cases: Sequence[CaseStatistics], channel: int) -> str:
     """Of the scan in the middle, for each percentile that the choice goes by."""
     known = [case.intensities[channel].percentiles for case in cases if case.intensities]
     if not known:

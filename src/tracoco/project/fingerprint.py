@@ -16,7 +16,7 @@ from tracoco.project.cases import Case, source_bytes
 from tracoco.project.splits import Splits
 from tracoco.project.survey import (
     MOST_VALUES,
-    CaseFacts,
+    CaseStatistics,
     Foreground,
     Look,
     LookTask,
@@ -32,7 +32,7 @@ MOST_OF_ALL = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class LabelFacts:
+class LabelValue:
     """A value of the label maps, how many voxels have it, and in how many cases."""
 
     value: int
@@ -44,8 +44,8 @@ class LabelFacts:
 class Fingerprint:
     """Every image and every label value; labels of unlabelled cases are not looked at."""
 
-    cases: tuple[CaseFacts, ...]
-    labels: tuple[LabelFacts, ...]
+    cases: tuple[CaseStatistics, ...]
+    labels: tuple[LabelValue, ...]
     foreground: tuple[Foreground, ...] = ()
     """Intensities inside the structures, by channel, of the cases that teach with a label: those
     kept for validation and test have no say in how scans are normalised."""
@@ -114,7 +114,7 @@ def _summary(looks: Sequence[Look]) -> Fingerprint:
     for look in looks:
         voxels.update(look.label_voxels)
         holders.update(look.label_voxels.keys())
-    labels = tuple(LabelFacts(value, voxels[value], holders[value]) for value in sorted(voxels))
+    labels = tuple(LabelValue(value, voxels[value], holders[value]) for value in sorted(voxels))
     problems = [problem for look in looks for problem in look.problems]
     problems += _channel_problems(facts)
     if not problems:  # a broken label would also be missed here
@@ -128,7 +128,7 @@ def _joined(looks: Sequence[Look]) -> NDArray[np.float32]:
     return np.concatenate(samples, axis=1) if samples else np.zeros((0, 0), dtype=np.float32)
 
 
-def _channel_problems(facts: Sequence[CaseFacts]) -> list[str]:
+def _channel_problems(facts: Sequence[CaseStatistics]) -> list[str]:
     counts = Counter(fact.channels for fact in facts)
     if len(counts) < 2:
         return []

@@ -118,14 +118,14 @@ MOST_VALUES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class CaseFacts:
+class CaseStatistics:
     """An image as its file describes it, axes in canonical order."""
 
     id: str
     shape: Shape
     spacing_mm: Spacing
     channels: int
-    placed: bool = True
+    has_geometry: bool = True
     """Whether the file states its spacing; if not, 1 mm is assumed."""
     intensities: tuple[Intensities, ...] = ()
     """One a channel."""
@@ -146,7 +146,7 @@ class LookTask:
 class Look:
     """What was seen; without facts, the image could not be read."""
 
-    facts: CaseFacts | None = None
+    facts: CaseStatistics | None = None
     label_voxels: dict[int, int] = field(default_factory=dict)
     """Voxels of each value of the label."""
     foreground: NDArray[np.float32] | None = None
@@ -199,8 +199,8 @@ def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
         )
 
 
-def _facts(id_: str, header: ScanHeader, scan: Scan | None = None) -> CaseFacts:
-    facts = CaseFacts(id_, header.shape, header.spacing_mm, header.channels, header.placed)
+def _facts(id_: str, header: ScanHeader, scan: Scan | None = None) -> CaseStatistics:
+    facts = CaseStatistics(id_, header.shape, header.spacing_mm, header.channels, header.has_geometry)
     if scan is None:
         return facts
     intensities = tuple(measure(channel, id_) for channel in scan.array)

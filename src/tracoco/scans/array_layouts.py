@@ -47,7 +47,7 @@ def describe_array(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> 
             "one [C, X, Y, Z], or a slice [H, W]. Store it as one of these"
         )
     first, second, third = volume
-    grid = Grid((first, second, third), np.eye(4), placed=False)
+    grid = Grid((first, second, third), np.eye(4), has_geometry=False)
     return describe(grid, shape[0] if len(shape) == 4 else 1, path)
 
 

@@ -45,8 +45,8 @@ def _describe(block: bytes, path: Path) -> tuple[ScanHeader, np.dtype[Any]]:
     shape, frames = checks.split_channels(tuple(map(int, header.get_data_shape())), path)
     if frames > checks.MOST_CHANNELS:  # the header has no other sign of time
         raise checks.time_series(frames, path)
-    placed = any(block[PLACED])
-    return describe(Grid(shape, affine, placed=placed), frames, path), dtype
+    has_geometry = any(block[PLACED])
+    return describe(Grid(shape, affine, has_geometry=has_geometry), frames, path), dtype
 
 
 def _read(path: Path) -> Stored:

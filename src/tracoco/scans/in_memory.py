@@ -36,13 +36,13 @@ def _from_nibabel(image: Any) -> Scan:
     source = Path(image.get_filename() or "nibabel image")
     shape, channels = checks.split_channels(image.shape, source)
     affine = np.array(image.affine, dtype=np.float64)
-    header, placed = b"", True
+    header, has_geometry = b"", True
     if type(image.header) in IMAGES:
         header = image.header.binaryblock
         affine[:3] *= MILLIMETRES[image.header.get_xyzt_units()[0]]
-        placed = bool(image.header["qform_code"] > 0 or image.header["sform_code"] > 0)
+        has_geometry = bool(image.header["qform_code"] > 0 or image.header["sform_code"] > 0)
     voxels = np.asanyarray(image.dataobj).reshape(*shape, channels)
-    about = describe(Grid(shape, affine, header, placed), channels, source)
+    about = describe(Grid(shape, affine, header, has_geometry), channels, source)
     return as_image(Stored(about, np.moveaxis(voxels, -1, 0)))
 
 

@@ -45,7 +45,7 @@ class MetaHeader:
     """They run fastest: the values of one voxel lie beside each other."""
     dtype: np.dtype[Any]
     affine: Affine
-    placed: bool
+    has_geometry: bool
     packed: bool
     skipped: int
     """Bytes before the voxels; -1 if the voxels are the last bytes of the file."""
@@ -75,7 +75,7 @@ def parse_header(file: IO[bytes], path: Path) -> MetaHeader:
             int(fields.get("elementnumberofchannels", 1)),
             np.dtype(order + TYPES[element]),
             _affine(fields, len(sizes)),
-            placed={"transformmatrix", "elementspacing"} <= fields.keys(),
+            has_geometry={"transformmatrix", "elementspacing"} <= fields.keys(),
             packed=_true(fields, "compresseddata"),
             skipped=int(fields.get("headersize", 0)),
             data=fields["elementdatafile"],
@@ -142,7 +142,7 @@ def _numbers(values: NDArray[np.float64]) -> str:
 
 
 def _describe(header: MetaHeader, path: Path) -> ScanHeader:
-    return describe(Grid(header.shape, header.affine, placed=header.placed), header.channels, path)
+    return describe(Grid(header.shape, header.affine, has_geometry=header.has_geometry), header.channels, path)
 
 
 def _read(path: Path) -> Stored:

@@ -102,8 +102,8 @@ def _describe(header: Header, path: Path) -> ScanHeader:
     unset = step in NO_TIME_STEP and channels <= checks.MOST_CHANNELS
     if channels > 1 and time_unit != "unknown" and not unset:
         raise checks.time_series(channels, path)
-    placed = bool(header["qform_code"] > 0 or header["sform_code"] > 0)
-    return describe(Grid(spatial, affine, header.binaryblock, placed), channels, path)
+    has_geometry = bool(header["qform_code"] > 0 or header["sform_code"] > 0)
+    return describe(Grid(spatial, affine, header.binaryblock, has_geometry), channels, path)
 
 
 def _read(path: Path) -> Stored:

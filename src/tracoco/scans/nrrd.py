@@ -39,7 +39,7 @@ class NrrdHeader:
     spatial: tuple[int, ...]
     """The axes that lie in space."""
     affine: Affine
-    placed: bool
+    has_geometry: bool
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
 def _describe(header: NrrdHeader, path: Path) -> ScanHeader:
     _voxel_type(header, path)
     first, second, third = (header.sizes[axis] for axis in header.spatial)
-    grid = Grid((first, second, third), header.affine, placed=header.placed)
+    grid = Grid((first, second, third), header.affine, has_geometry=header.has_geometry)
     return describe(grid, int(np.prod([header.sizes[axis] for axis in header.others])), path)
 
 

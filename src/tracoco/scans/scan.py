@@ -60,7 +60,7 @@ class Grid:
     """[4, 4], from voxel indices to millimetres."""
     header: bytes = b""
     """The header of a NIfTI file, so that nothing of it is rounded; empty for other formats."""
-    placed: bool = True
+    has_geometry: bool = True
     """Whether the file says where its voxels lie; if not, the affine is assumed."""
 
 
@@ -76,9 +76,9 @@ class ScanHeader:
     source: Path
 
     @property
-    def placed(self) -> bool:
+    def has_geometry(self) -> bool:
         """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
-        return self.grid.placed
+        return self.grid.has_geometry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,9 +92,9 @@ class Scan:
     source: Path
 
     @property
-    def placed(self) -> bool:
+    def has_geometry(self) -> bool:
         """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
-        return self.grid.placed
+        return self.grid.has_geometry
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,9 +108,9 @@ class LabelScan:
     source: Path
 
     @property
-    def placed(self) -> bool:
+    def has_geometry(self) -> bool:
         """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
-        return self.grid.placed
+        return self.grid.has_geometry
 
 
 def to_canonical(array: NDArray[Any], grid: Grid) -> NDArray[Any]:

@@ -81,7 +81,7 @@ def _border_rows(label: LabelScan, plan: Plan | None, case: str) -> list[Row]:
         if (plan and plan.slice_axis == axis) or label.array.shape[axis] == 1:
             continue
         ends = (label.array.take(0, axis), label.array.take(-1, axis))
-        names = sides if label.placed else (f"start of axis {axis}", f"end of axis {axis}")
+        names = sides if label.has_geometry else (f"start of axis {axis}", f"end of axis {axis}")
         touched += [name for name, end in zip(names, ends, strict=True) if end.any()]
     if not touched:
         return []
@@ -128,7 +128,7 @@ def check_case(task: CheckTask) -> CaseCheck:
     with noted(rows, case.id, image_file):
         if header:
             content, box = _image_content(read_images(case.images).array, task, rows)
-    if header and not header.placed:
+    if header and not header.has_geometry:
         rows.append(
             warning(
                 case.id,
