@@ -8,9 +8,13 @@ from tracoco.project.planner import make_plan, stored_shapes
 from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 
-def ct(id_: str, shape: tuple[int, int, int], side: float, *, has_geometry: bool = True) -> CaseStatistics:
+def ct(
+    id_: str, shape: tuple[int, int, int], side: float, *, has_geometry: bool = True
+) -> CaseStatistics:
     values = Intensities(-1024, 3000, 0, (-1000, -900, 0, 500, 2000), integers=True)
-    return CaseStatistics(id_, shape, (side, side, side), 1, has_geometry=has_geometry, intensities=(values,))
+    return CaseStatistics(
+        id_, shape, (side, side, side), 1, has_geometry=has_geometry, intensities=(values,)
+    )
 
 
 FINGERPRINT = Fingerprint(

@@ -207,10 +207,20 @@ def test_the_fingerprint_is_written_for_a_reader(tmp_path: Path) -> None:
     write_fingerprint(path, FACTS)
     (case,) = json.loads(path.read_text())["cases"]
     assert case["spacing_mm"] == [1, 1, 2.5]
-    assert case["placed"] is False
+    assert case["has_geometry"] is False
     assert case["intensities"][0]["percentiles"] == [0, 1, 4, 8, 9]
     assert case["content_shape"] == [1, 2, 2]
     assert read_fingerprint(path) == FACTS
+
+
+def test_a_fingerprint_that_says_placed_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "fingerprint.json"
+    write_fingerprint(path, FACTS)
+    content = json.loads(path.read_text())
+    content["cases"][0]["placed"] = content["cases"][0].pop("has_geometry")
+    path.write_text(json.dumps(content))
+    assert read_fingerprint(path) == FACTS
+    assert FACTS.cases[0].has_geometry is False
 
 
 def test_the_margin_in_which_nothing_changes_is_measured(data: Path, save: Save) -> None:

@@ -193,7 +193,8 @@ def test_scans_that_do_not_state_their_spacing_have_no_say_in_it() -> None:
 
 def test_thick_slices_are_never_made_finer_than_the_other_axes() -> None:
     cases = [
-        CaseStatistics(str(n), (200, 200, 20), (1, 1, side), 1) for n, side in enumerate((0.5, 5, 5))
+        CaseStatistics(str(n), (200, 200, 20), (1, 1, side), 1)
+        for n, side in enumerate((0.5, 5, 5))
     ]
     # The 10th percentile of 0.5, 5 and 5 is 1.4; with 0.5 twice as often it is below 1.
     assert make_plan(Fingerprint(tuple(cases), (LabelValue(1, 1, 1),))).spacing_mm == (1, 1, 1.4)

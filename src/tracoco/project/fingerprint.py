@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +87,29 @@ def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
 def read_fingerprint(path: Path) -> Fingerprint:
     """Read fingerprint.json, also one that knows nothing of intensities or content yet."""
     try:
-        return TypeAdapter(Fingerprint).validate_python(read_json(path))
+        return TypeAdapter(Fingerprint).validate_python(_with_new_names(read_json(path)))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise UserError(
             f"{path}: {place}: {first['msg']}; restore the file, or make the project anew"
         ) from None
+
+
+RENAMED = {"placed": "has_geometry"}
+"""Old names of what a fingerprint says of a case, each with the name that it has now."""
+
+
+def _with_new_names(content: Any) -> Any:
+    if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
+        return content  # what is wrong with it is said when it is checked
+    cases = [
+        {RENAMED.get(name, name): value for name, value in case.items()}
+        if isinstance(case, dict)
+        else case
+        for case in content["cases"]
+    ]
+    return content | {"cases": cases}
 
 
 def _tasks(cases: Sequence[Case], splits: Splits) -> list[LookTask]:

@@ -200,7 +200,9 @@ def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
 
 
 def _facts(id_: str, header: ScanHeader, scan: Scan | None = None) -> CaseStatistics:
-    facts = CaseStatistics(id_, header.shape, header.spacing_mm, header.channels, header.has_geometry)
+    facts = CaseStatistics(
+        id_, header.shape, header.spacing_mm, header.channels, header.has_geometry
+    )
     if scan is None:
         return facts
     intensities = tuple(measure(channel, id_) for channel in scan.array)

@@ -13,7 +13,7 @@ from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import Stored, as_image, as_label, describe
 
 VERSION = (1).to_bytes(4, "big")
-PLACED = slice(28, 30)
+HAS_GEOMETRY = slice(28, 30)
 """The bytes that say whether the geometry is meant; nibabel replaces it by a default if not."""
 
 Header = Any  # nibabel is typed in part only
@@ -45,7 +45,7 @@ def _describe(block: bytes, path: Path) -> tuple[ScanHeader, np.dtype[Any]]:
     shape, frames = checks.split_channels(tuple(map(int, header.get_data_shape())), path)
     if frames > checks.MOST_CHANNELS:  # the header has no other sign of time
         raise checks.time_series(frames, path)
-    has_geometry = any(block[PLACED])
+    has_geometry = any(block[HAS_GEOMETRY])
     return describe(Grid(shape, affine, has_geometry=has_geometry), frames, path), dtype
 
 

@@ -142,7 +142,9 @@ def _numbers(values: NDArray[np.float64]) -> str:
 
 
 def _describe(header: MetaHeader, path: Path) -> ScanHeader:
-    return describe(Grid(header.shape, header.affine, has_geometry=header.has_geometry), header.channels, path)
+    return describe(
+        Grid(header.shape, header.affine, has_geometry=header.has_geometry), header.channels, path
+    )
 
 
 def _read(path: Path) -> Stored:
