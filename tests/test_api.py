@@ -56,7 +56,8 @@ def test_a_run_predicts_evaluates_and_reports(run: tc.Run, scans: Path) -> None:
     assert case.prediction.is_file()
     scores = tc.evaluate(str(out), project)
     (found,) = run.scores
-    assert len(found.cases) == len({row["case"] for row in scores["rows"]}) == 1
+    assert found.evaluation == scores  # the file holds the same numbers
+    assert len(found.cases) == len({row.case for row in scores.rows}) == 1
     (row,) = tc.compare([run])
     assert row.dice is not None
     assert run.report().read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -30,7 +30,7 @@ from tracoco.cli import app
 from tracoco.errors import UserError
 from tracoco.presets import load_config
 from tracoco.project.plan import write_plan
-from tracoco.reporting.compare import compare_runs
+from tracoco.reporting.comparison import compare_runs
 from tracoco.runs.folder import RunFolder
 from tracoco.scans.reader import read_label
 from tracoco.studies.paper import import_checkpoint as weights_file

@@ -15,6 +15,7 @@ from samples import write_balls
 
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
+from tracoco.evaluation.scores import read_evaluation
 from tracoco.files import read_json
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
@@ -23,8 +24,9 @@ from tracoco.project.create import init_project
 from tracoco.project.folder import Project, write_origin
 from tracoco.project.prepare import prepare
 from tracoco.project.store import StoredCase
-from tracoco.reporting.compare import compare_runs, comparison_table, score_table
+from tracoco.reporting.comparison import compare_runs
 from tracoco.reporting.page import write_report
+from tracoco.reporting.tables import comparison_table, score_table
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.runs.log import read_log
 from tracoco.training.distributed import Team
@@ -96,7 +98,7 @@ def test_predictions_and_scores_of_best_are_marked_and_those_of_last_are_not(
 
 
 def test_the_table_of_scores_is_marked(on_test: Shown) -> None:
-    best, last = (read_json(on_test.run / folder / "scores.json") for folder in (BEST, LAST))
+    best, last = (read_evaluation(on_test.run / folder / "scores.json") for folder in (BEST, LAST))
     assert CHOSEN_ON_TEST in text(score_table(best))
     assert CHOSEN_ON_TEST not in text(score_table(last))
 

@@ -7,14 +7,17 @@ measured, and what was measured once is not again.
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from benchmarks.real.measured import keep, trained_runs
 from benchmarks.real.surroundings import KIND, Surroundings
-from tracoco.evaluation.context import ContextChoice, measure_context
-from tracoco.files import read_json
+from tracoco.evaluation.context_sensitivity import (
+    ContextChoice,
+    ContextSensitivity,
+    measure_context,
+    read_context,
+)
 from tracoco.studies.benchmark.grid import GridRun
 
 ROOT = Path(__file__).parent
@@ -31,28 +34,25 @@ def measure(root: Path, name: str, project: Path, console: Console | None = None
 
 
 def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) -> Surroundings:
-    values = _kept(folder, project) or measure_context(folder, project, CHOICE, console=console)
+    measured = _kept(folder, project) or measure_context(folder, project, CHOICE, console=console)
     return Surroundings(
         run.row,
         run.labelled,
         run.seed,
-        values["shifts"],
-        values["summary"]["divergence"],
+        measured.shifts,
+        measured.summary.divergence,
         # A case no larger than a crop has no two crops, one without any answer nothing to compare.
-        {
-            row["scan"]: row["disagreement"]
-            for row in values["rows"]
-            if row["disagreement"] is not None
-        },
+        {row.scan: row.disagreement for row in measured.rows if row.disagreement is not None},
     )
 
 
-def _kept(folder: Path, project: Path) -> dict[str, Any] | None:
+def _kept(folder: Path, project: Path) -> ContextSensitivity | None:
     """What was measured of a run, unless it was on other scans, pairs or weights."""
-    path = folder / "context.json"
-    values: dict[str, Any] = read_json(path) if path.exists() else {}
-    asked = {"source": str(project.absolute()), "checkpoint": "last", **asdict(CHOICE)}
-    return values if asked.items() <= values.items() else None
+    found = read_context(folder)
+    asked = (str(project.absolute()), "last", CHOICE.shifts, CHOICE.seed)
+    if found and (found.source, found.checkpoint, found.shifts, found.seed) == asked:
+        return found
+    return None
 
 
 if __name__ == "__main__":

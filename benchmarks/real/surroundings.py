@@ -26,7 +26,7 @@ class Surroundings(OfRun):
     """How far one run depends on them, over pairs of crops of every reported case."""
 
     pairs: int
-    divergence: float
+    divergence: float | None
     case_disagreement: dict[str, float]
     """In percent."""
 

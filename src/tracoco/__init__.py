@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tracoco.data.batch import Batch
     from tracoco.data.crop_pair import crop_pair
     from tracoco.errors import UserError
-    from tracoco.evaluation.context import context_sensitivity
+    from tracoco.evaluation.context_sensitivity import context_sensitivity
     from tracoco.inference.predictor import Prediction, Predictor
     from tracoco.methods import METHODS, MethodRow, register_method
     from tracoco.methods.method import Method
@@ -58,7 +58,7 @@ _HOMES = {
     "tracoco.data.batch": ("Batch",),
     "tracoco.data.crop_pair": ("crop_pair",),
     "tracoco.errors": ("UserError",),
-    "tracoco.evaluation.context": ("context_sensitivity",),
+    "tracoco.evaluation.context_sensitivity": ("context_sensitivity",),
     "tracoco.inference.predictor": ("Prediction", "Predictor"),
     "tracoco.methods": ("METHODS", "MethodRow", "register_method"),
     "tracoco.methods.method": ("Method",),

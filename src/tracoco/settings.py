@@ -3,15 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from tracoco.errors import UserError, did_you_mean
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model")
 
 
 class Settings(BaseModel):
@@ -23,22 +19,22 @@ class Settings(BaseModel):
 def checked(
     model: type[Model], values: Any, source: str, renamed: Mapping[str, str] | None = None
 ) -> Model:
-    """Build a model of settings, or say which key is wrong and which was probably meant.
+    """Build settings or a dataclass, or say which key is wrong and which was probably meant.
 
     Args:
-        model: the settings that there are.
+        model: the settings that there are, or a dataclass.
         values: what is given for them.
         source: where the values come from, for the error.
         renamed: old names of settings of the model, each with the name that it has now.
     """
     try:
-        return model.model_validate(values)
+        return TypeAdapter(model).validate_python(values)
     except ValidationError as error:
         raise UserError("; ".join(_explain(model, error, source, renamed or {}))) from None
 
 
 def _explain(
-    model: type[BaseModel], error: ValidationError, source: str, renamed: Mapping[str, str]
+    model: type, error: ValidationError, source: str, renamed: Mapping[str, str]
 ) -> list[str]:
     lines = []
     for problem in error.errors():
@@ -55,13 +51,13 @@ def _explain(
     return lines
 
 
-def _fields(model: type[BaseModel], place: Sequence[str]) -> list[str]:
+def _fields(model: type, place: Sequence[str]) -> list[str]:
     for part in place:
-        inner = model.model_fields[part].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        inner = model.model_fields[part].annotation if issubclass(model, BaseModel) else None
+        if not isinstance(inner, type):
             return []
         model = inner
-    return list(model.model_fields)
+    return list(model.model_fields) if issubclass(model, BaseModel) else []
 
 
 PRESET = "preset"

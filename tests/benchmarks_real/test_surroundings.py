@@ -12,7 +12,7 @@ from samples import make_project
 from small_grid import TEXT
 
 from tracoco.errors import UserError
-from tracoco.evaluation.context import ContextChoice, measure_context
+from tracoco.evaluation.context_sensitivity import ContextChoice, measure_context
 from tracoco.studies.benchmark.grid import grid_runs, read_grid
 from tracoco.studies.benchmark.runner import Runner
 
@@ -89,6 +89,7 @@ def test_trained_runs_are_measured_once(tmp_path: Path, monkeypatch: pytest.Monk
     measure(tmp_path, "balls", project.root)
     found = kept(tmp_path)
     assert (found.row, found.labelled, found.seed, found.pairs) == ("supervised", 2, 0, 20)
+    assert found.divergence is not None
     assert found.divergence > 0
     assert set(found.case_disagreement) <= set(project.load_splits().test)
     folder = next((project.root / "benchmark").glob("supervised-*"))

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tracoco.evaluation.context import (
+from tracoco.evaluation.context_sensitivity import (
     ContextScore,
     compare,
     context_sensitivity,
@@ -82,8 +82,8 @@ def test_two_answers_by_hand() -> None:
     first[[1, 1, 2, 0], range(4)] = 1
     second[[1, 2, 2, 0], range(4)] = 1
     score = compare(first, second)
-    assert score.disagreement == pytest.approx(1 / 3)
-    assert score.differing == 0.25
+    assert score.disagreement == pytest.approx(100 / 3)
+    assert score.differing == 25
     # One voxel of four is certain of another class: log(1 / 1e-7) there.
     assert score.divergence == pytest.approx(math.log(1e7) / 4)
 

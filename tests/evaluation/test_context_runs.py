@@ -13,8 +13,14 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
-from tracoco.evaluation import context as context_runs
-from tracoco.evaluation.context import ContextChoice, ContextScore, measure_context, score_volume
+from tracoco.evaluation import context_sensitivity as context_runs
+from tracoco.evaluation.context_sensitivity import (
+    ContextChoice,
+    ContextScore,
+    measure_context,
+    read_context,
+    score_volume,
+)
 from tracoco.inference.sliding_window import Predict
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
@@ -46,15 +52,16 @@ def scans(project: Project) -> Path:
 
 def test_a_folder_is_measured_and_the_run_keeps_the_figures(run: Path, scans: Path) -> None:
     result = measure_context(run, scans, ContextChoice(shifts=2), device="cpu")
-    assert result["crop"] == [16, 16, 16]
-    assert [row["scan"] for row in result["rows"]] == [f"case{index:03d}" for index in range(8)]
-    assert result["summary"]["pairs"] == 16
-    assert result["summary"]["differing"] > 0  # a network with a view wider than a voxel
-    assert json.loads((run / "context.json").read_text(encoding="utf-8")) == result
+    assert result.crop == (16, 16, 16)
+    assert [row.scan for row in result.rows] == [f"case{index:03d}" for index in range(8)]
+    assert result.summary.pairs == 16
+    assert result.summary.differing  # a network with a view wider than a voxel
+    assert json.loads((run / "context.json").read_text(encoding="utf-8")) == result.to_json()
+    assert read_context(run) == result
     again = measure_context(run, scans, ContextChoice(shifts=2), device="cpu")
     assert again == result
     one = measure_context(run, scans / "case003.nii.gz", ContextChoice(shifts=2), device="cpu")
-    assert one["rows"] == [result["rows"][3]]
+    assert one.rows == (result.rows[3],)
 
 
 def test_a_folder_of_the_fields_hdf5_files_is_measured_by_case(run: Path, tmp_path: Path) -> None:
@@ -65,8 +72,8 @@ def test_a_folder_of_the_fields_hdf5_files_is_measured_by_case(run: Path, tmp_pa
             file["image"] = random.random((26, 24, 20), dtype=np.float32)
             file["label"] = np.zeros((26, 24, 20), np.uint8)
     result = measure_context(run, tmp_path, ContextChoice(shifts=1), device="cpu")
-    assert [row["scan"] for row in result["rows"]] == ["A", "B"]
-    assert result["summary"]["pairs"] == 2
+    assert [row.scan for row in result.rows] == ["A", "B"]
+    assert result.summary.pairs == 2
 
 
 def test_crops_are_drawn_where_the_scan_has_content(

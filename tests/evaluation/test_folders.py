@@ -32,7 +32,7 @@ def folders(root: Path) -> tuple[Path, Path]:
 def test_two_files_may_have_different_names(tmp_path: Path) -> None:
     prediction = save(tmp_path / "out.nii.gz", 0, 1, 0, 0, 0)
     truth = save(tmp_path / "case_07.nii", 0, 0, 0, 1, 0)
-    (score,) = evaluate(prediction, truth, Protocol()).scores
+    (score,) = evaluate(prediction, truth, Protocol()).rows
     # Two voxels of 2 mm.
     assert (score.case, score.label, score.name, score.hd95) == ("case_07", 1, "1", 4.0)
 
@@ -44,14 +44,14 @@ def test_folders_are_paired_by_stem_and_classes_are_those_of_all_truths(tmp_path
     save(predictions / "b.nii.gz", 0, 1, 0, 0)
     save(truths / "b.nii.gz", 0, 1, 0, 2)
     evaluation = evaluate(predictions, truths, Protocol(), {2: "spleen"})
-    assert [(s.case, s.name, s.dice) for s in evaluation.scores] == [
-        ("a", "1", 1.0),
+    assert [(s.case, s.name, s.dice) for s in evaluation.rows] == [
+        ("a", "1", 100.0),
         ("a", "spleen", 0.0),
-        ("b", "1", 1.0),
+        ("b", "1", 100.0),
         ("b", "spleen", 0.0),
     ]
     assert (evaluation.summary.missed, evaluation.summary.spurious) == (1, 1)
-    assert {name: row.dice for (_, name), row in evaluation.classes.items()} == {
+    assert {row.name: row.dice for row in evaluation.classes} == {
         "1": 100.0,
         "spleen": 0.0,
     }
@@ -124,7 +124,7 @@ def test_the_file_holds_everything_and_no_nan(tmp_path: Path) -> None:
     protocol = Protocol(units="voxel", tolerance=1.0)
     result = evaluate_predictions(predictions, truths, protocol)
     stored = read_json(predictions / "scores.json")
-    assert stored == json.loads(json.dumps(result, allow_nan=False))
+    assert stored == json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert (stored["prediction"], stored["truth"]) == (str(predictions), str(truths))
     assert stored["protocol"] == {
         "units": "voxel",
@@ -154,7 +154,7 @@ def test_names_come_from_the_note_and_an_invented_class_counts_as_spurious(tmp_p
         evaluate_predictions(predictions, truths)
     write_json(predictions / "predictions.json", {"labels": {"1": "left", "2": "right"}})
     result = evaluate_predictions(predictions, truths)
-    assert [(row["name"], row["spurious"]) for row in result["rows"]] == [
+    assert [(row.name, row.spurious) for row in result.rows] == [
         ("left", False),
         ("right", True),
     ]
@@ -167,7 +167,7 @@ def test_the_scores_of_one_file_do_not_replace_those_of_its_folder(tmp_path: Pat
         save(truths / f"{name}.nii", 0, 1, 0)
     evaluate_predictions(predictions, truths)
     single = evaluate_predictions(predictions / "a.nii", truths / "a.nii")
-    assert len(single["rows"]) == 1
+    assert len(single.rows) == 1
     assert len(read_json(predictions / "scores.json")["rows"]) == 2
 
 
@@ -189,10 +189,10 @@ def test_a_prediction_is_cleaned_before_it_is_scored_if_the_protocol_says_so(
     save_block(truths / "a.nii.gz", speck=True)
     before = written.read_bytes()
     as_it_is = evaluate_predictions(predictions, truths)
-    assert (as_it_is["summary"]["dice"], as_it_is["protocol"]["cct"]) == (100.0, False)
+    assert (as_it_is.summary.dice, as_it_is.protocol.cct) == (100.0, False)
     cleaned = evaluate_predictions(predictions, truths, Protocol(cct=True))
     # 60 of 61 voxels are left, and the truth is not cleaned: 2 * 60 / 121.
-    assert cleaned["summary"]["dice"] == pytest.approx(100 * 120 / 121)
+    assert cleaned.summary.dice == pytest.approx(100 * 120 / 121)
     assert read_json(predictions / "scores.json")["protocol"]["cct"] is True
     assert written.read_bytes() == before
 
@@ -202,7 +202,7 @@ def test_what_the_note_says_of_the_predictions_stays_with_their_scores(tmp_path:
     save(predictions / "a.nii", 0, 1, 0)
     save(truths / "a.nii", 0, 1, 0)
     plain = evaluate_predictions(predictions, truths)
-    assert (plain["watermark"], plain["predicted_with_cct"]) == ("", False)
+    assert (plain.watermark, plain.predicted_with_cct) == ("", False)
     write_json(predictions / "predictions.json", {"labels": {}, "watermark": "mark", "cct": True})
     evaluate_predictions(predictions, truths)
     stored = read_json(predictions / "scores.json")

@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.evaluation.scores import CaseScore, Protocol, score_case
+from tracoco.evaluation.score_case import score_case
+from tracoco.evaluation.scores import CaseScore, Protocol
 
 Labels = NDArray[np.uint8]
 DISTANCES = ("asd", "assd", "hd95")
@@ -43,12 +44,12 @@ def test_voxels_as_unit() -> None:
     protocol = Protocol(units="voxel", tolerance=3.0)
     found = score(label_map(at2=1), label_map(at5=1), protocol)
     assert values(found, DISTANCES) == [3.0, 3.0, 3.0]
-    assert found.nsd == 1.0
+    assert found.nsd == 100.0
     assert found.truth_ml == pytest.approx(0.01)
 
 
 def test_the_tolerance_is_the_protocols() -> None:
-    assert score(label_map(at2=1), label_map(at5=1), Protocol(tolerance=6.0)).nsd == 1.0
+    assert score(label_map(at2=1), label_map(at5=1), Protocol(tolerance=6.0)).nsd == 100.0
     assert score(label_map(at2=1), label_map(at5=1), Protocol(tolerance=5.9)).nsd == 0.0
 
 
@@ -57,14 +58,14 @@ def test_volumes_in_millilitres_and_their_signed_error() -> None:
     found = score(label_map(at2=1), label_map(at2=1, at3=1))
     assert found.prediction_ml == pytest.approx(0.01)
     assert found.truth_ml == pytest.approx(0.02)
-    assert found.volume_error == pytest.approx(-0.5)
+    assert found.volume_error == pytest.approx(-50)
 
 
 def test_a_missed_structure_has_no_distance_and_is_counted() -> None:
     found = score(label_map(), label_map(at5=1))
     assert values(found, DISTANCES) == [None, None, None]
     assert values(found, OVERLAPS) == [0.0, 0.0, 0.0]
-    assert found.volume_error == -1.0
+    assert found.volume_error == -100.0
     assert (found.missed, found.spurious, found.absent) == (True, False, False)
 
 
@@ -111,7 +112,7 @@ def test_classes_are_scored_apart() -> None:
     names = {1: "liver", 2: "spleen", 3: "cyst"}
     found = score_case("P1", prediction, truth, (2.0, 1.0, 5.0), names, Protocol())
     assert [(s.label, s.name, s.dice, s.hd95) for s in found] == [
-        (1, "liver", 1.0, 0.0),
+        (1, "liver", 100.0, 0.0),
         (2, "spleen", 0.0, 4.0),
         (3, "cyst", None, None),
     ]
@@ -121,7 +122,7 @@ def test_an_image_has_area_but_no_volume() -> None:
     truth = np.zeros((9, 9), dtype=np.uint8)
     truth[2:7, 2:7] = 1
     (found,) = score_case("P1", truth, truth, (1.0, 1.0), {1: "1"}, Protocol())
-    assert (found.dice, found.hd95, found.truth_ml) == (1.0, 0.0, None)
+    assert (found.dice, found.hd95, found.truth_ml) == (100.0, 0.0, None)
 
 
 @pytest.mark.parametrize("thin", [0, 1, 2])

@@ -109,8 +109,8 @@ def test_maps_are_not_scored(pair: Path, project: Project, tmp_path: Path) -> No
     label = next(case.label for case in project.load_cases() if case.id == "case000")
     assert label is not None
     (truth / "case000.nii.gz").write_bytes(label.read_bytes())
-    rows = evaluate_predictions(out, truth)["rows"]
-    assert [row["case"] for row in rows] == ["case000"]
+    rows = evaluate_predictions(out, truth).rows
+    assert [row.case for row in rows] == ["case000"]
 
 
 def test_a_map_that_is_missing_is_made_and_one_that_is_there_is_kept(

@@ -67,7 +67,7 @@ def test_a_project_stands_for_its_test_cases(run: Path, tmp_path: Path) -> None:
     predicted = {path.name.removesuffix(".nii.gz") for path in (tmp_path / "out").glob("*.nii.gz")}
     assert predicted == set(kept.load_splits().test)
     result = evaluate_predictions(tmp_path / "out", kept.root)
-    assert {row["case"] for row in result["rows"]} == predicted
+    assert {row.case for row in result.rows} == predicted
     none = init_project(data, tmp_path / "none")
     with pytest.raises(UserError, match="has no test cases"):
         predict_scans(run, none.root, tmp_path / "other", device="cpu")

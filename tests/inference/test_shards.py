@@ -47,7 +47,7 @@ def test_shards_share_a_folder_and_are_read_as_one(
     rows = merged_note(out)["rows"]
     assert [row["case"] for row in rows] == [f"case00{index}" for index in range(5)]
     result = evaluate_predictions(out, scans.parent / "labels")
-    assert {row["name"] for row in result["rows"]} == {"label 1"}  # the note has the names
+    assert {row.name for row in result.rows} == {"label 1"}  # the note has the names
     assert len(read_scores(out).note.rows) == 5
     # Another machine with nothing left to do, and the whole folder in one go: nothing is redone.
     assert predict_scans(run, scans, out, shard=(9, 9), device="cpu") == []

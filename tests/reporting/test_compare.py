@@ -9,7 +9,7 @@ import pytest
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import read_json, write_json
 from tracoco.project.splits import Splits
-from tracoco.reporting.compare import compare_runs
+from tracoco.reporting.comparison import compare_runs
 
 if TYPE_CHECKING:
     from reporting.conftest import Bench

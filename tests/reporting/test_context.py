@@ -1,31 +1,25 @@
 """Context sensitivity on the page and in a terminal."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
 from tracoco.errors import UserError
-from tracoco.evaluation.context import ContextScore, summarise_context
+from tracoco.evaluation.context_sensitivity import ContextScore, ContextSensitivity, read_context
 from tracoco.files import write_json
-from tracoco.reporting.context import ContextFile, context_table, read_context
 from tracoco.reporting.page import write_report
+from tracoco.reporting.tables import context_remarks, context_table
 
 if TYPE_CHECKING:
     from reporting.conftest import Bench
 
 
-def measured(*scores: ContextScore) -> dict[str, Any]:
-    return {
-        "source": "scans<i>",
-        "checkpoint": "last",
-        "crop": [8, 8, 4],
-        "shifts": 5,
-        "seed": 0,
-        "summary": asdict(summarise_context(scores)),
-        "rows": [asdict(score) for score in scores],
-    }
+def measured(*scores: ContextScore) -> ContextSensitivity:
+    return ContextSensitivity(
+        source="scans<i>", checkpoint="last", crop=(8, 8, 4), shifts=5, seed=0, rows=scores
+    )
 
 
 TWO = measured(
@@ -35,7 +29,7 @@ TWO = measured(
 )
 
 
-def text(result: dict[str, Any]) -> str:
+def text(result: ContextSensitivity) -> str:
     console = Console(width=120)
     with console.capture() as captured:
         console.print(context_table(result))
@@ -54,14 +48,14 @@ def test_what_is_left_out_of_the_means_is_said() -> None:
     assert "1 pair without foreground" in text(TWO)
     assert "1 scan no larger than the crop" in text(TWO)
     plain = measured(ContextScore("a", 5, 0, disagreement=1.0, divergence=0.1, differing=1.0))
-    assert ContextFile.model_validate(plain).remarks == []
+    assert context_remarks(plain) == []
 
 
 def test_the_watermark_of_a_checkpoint_is_shown(bench: "Bench") -> None:
-    result = TWO | {"checkpoint": "best", "watermark": "best was chosen on the test cases"}
+    result = replace(TWO, checkpoint="best", watermark="best was chosen on the test cases")
     assert "best was chosen on the test cases" in text(result)
     run = bench.run()
-    write_json(run / "context.json", result)
+    write_json(run / "context.json", result.to_json())
     assert "best was chosen on the test cases" in write_report(run).read_text(encoding="utf-8")
 
 
@@ -72,7 +66,7 @@ def test_scans_without_room_have_no_meaning_but_a_reason() -> None:
 def test_the_page_shows_the_section_and_escapes_names(bench: "Bench") -> None:
     run = bench.run()
     assert "Context sensitivity" not in write_report(run).read_text(encoding="utf-8")
-    write_json(run / "context.json", TWO)
+    write_json(run / "context.json", TWO.to_json())
     page = write_report(run).read_text(encoding="utf-8")
     assert "<h2>Context sensitivity</h2>" in page
     assert "changes its label in 2.00 % of the voxels" in page

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.evaluation.scores import CaseScore
-from tracoco.reporting.run_record import find_scores, read_scores, worst_first, worst_median_best
+from tracoco.evaluation.scores import CaseScore, worst_first
+from tracoco.reporting.run_record import find_scores, read_scores, worst_median_best
 
 if TYPE_CHECKING:
     from reporting.conftest import Bench

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tracoco.evaluation.evaluate import evaluate
-from tracoco.evaluation.scores import Protocol
-from tracoco.files import read_json
-from tracoco.reporting.compare import ComparisonRow, comparison_table, score_table
+from tracoco.evaluation.scores import Protocol, read_evaluation
+from tracoco.reporting.comparison import ComparisonRow
+from tracoco.reporting.tables import comparison_table, score_table
 
 if TYPE_CHECKING:
     from reporting.conftest import Bench
@@ -70,7 +70,7 @@ def test_no_rows_make_an_empty_table() -> None:
 
 
 def test_scores_show_means_and_the_worst_first(bench: "Bench") -> None:
-    shown = text(score_table(read_json(bench.scores(bench.run()) / "scores.json")))
+    shown = text(score_table(read_evaluation(bench.scores(bench.run()) / "scores.json")))
     places = [shown.index(word) for word in ("mean of 3", "unseen", "shifted", "found")]
     assert places == sorted(places)
     assert "55.6 ± 50.9" in shown
@@ -80,21 +80,21 @@ def test_scores_show_means_and_the_worst_first(bench: "Bench") -> None:
 def test_scores_are_taken_before_they_are_written_too(bench: "Bench") -> None:
     out = bench.scores(bench.run())
     evaluation = evaluate(out, bench.root / "data-run-test" / "labels", Protocol(), {1: "organ"})
-    assert text(score_table(evaluation)) == text(score_table(read_json(out / "scores.json")))
+    assert text(score_table(evaluation)) == text(score_table(read_evaluation(out / "scores.json")))
 
 
 def test_only_the_worst_cases_are_listed_and_names_are_not_markup(bench: "Bench") -> None:
     pair = bench.cases()["shifted"]
     out = bench.scores(bench.run(), {f"[bold]{index}": pair for index in range(7)})
-    shown = text(score_table(read_json(out / "scores.json")))
+    shown = text(score_table(read_evaluation(out / "scores.json")))
     assert shown.count("[bold]") == 5
 
 
 def test_conventions_and_a_watermark_stand_by_the_scores(bench: "Bench") -> None:
-    plain = text(score_table(read_json(bench.scores(bench.run()) / "scores.json")))
+    plain = text(score_table(read_evaluation(bench.scores(bench.run()) / "scores.json")))
     paper = Protocol(units="voxel", empty="zero", cct=True)
     out = bench.scores(bench.run("b"), protocol=paper, watermark="no estimate", cct=True)
-    shown = text(score_table(read_json(out / "scores.json")))
+    shown = text(score_table(read_evaluation(out / "scores.json")))
     for words in ("no estimate", "empty masks count as zero", "when predicting and before scoring"):
         assert words in shown
         assert words not in plain

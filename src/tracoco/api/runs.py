@@ -11,14 +11,18 @@ from tracoco.api.projects import ProjectPath, opened_project
 from tracoco.config import Config
 from tracoco.console import progress_console
 from tracoco.errors import UserError
-from tracoco.evaluation.context import ContextChoice, measure_context
+from tracoco.evaluation.context_sensitivity import (
+    ContextChoice,
+    ContextSensitivity,
+    measure_context,
+)
 from tracoco.evaluation.evaluate import evaluate_predictions
-from tracoco.evaluation.scores import chosen_protocol
+from tracoco.evaluation.scores import Evaluation, chosen_protocol
 from tracoco.inference.inputs import PredictedCase
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config, with_overrides
-from tracoco.reporting.compare import ComparisonRow, compare_runs
+from tracoco.reporting.comparison import ComparisonRow, compare_runs
 from tracoco.reporting.page import write_report
 from tracoco.reporting.run_record import RunRecord, ScoreSet
 from tracoco.runs.checkpoint import Weights
@@ -215,7 +219,7 @@ def evaluate(
     empty: Literal["missed", "zero"] | None = None,
     protocol: Literal["paper"] | None = None,
     cct: bool = False,
-) -> dict[str, Any]:
+) -> Evaluation:
     """Score predictions against reference labels; the scores are also kept in scores.json.
 
     Args:
@@ -255,7 +259,7 @@ def context(  # noqa: PLR0913 - each is an option of the command, with the same 
     seed: int = 0,
     device: str = "auto",
     progress: bool = True,
-) -> dict[str, Any]:
+) -> ContextSensitivity:
     """Measure how much predictions depend on what surrounds a voxel.
 
     Args:

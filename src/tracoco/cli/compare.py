@@ -1,6 +1,5 @@
 """`tracoco compare`: evaluated runs side by side."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +19,10 @@ def compare(
     Example: tracoco compare heart/runs/*
     """
     from tracoco.api.runs import compare as compare_runs
-    from tracoco.reporting.compare import comparison_table
+    from tracoco.reporting.tables import comparison_table
 
     rows = compare_runs(runs)
     if as_json:
-        print_json({"rows": [asdict(row) for row in rows]})
+        print_json({"rows": [row.to_json() for row in rows]})
     else:
         print_table(comparison_table(rows))

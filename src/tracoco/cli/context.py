@@ -30,7 +30,7 @@ def context(
     Example: tracoco context heart/runs/tracoco-seed0 heart
     """
     from tracoco.api.runs import context as measure_context
-    from tracoco.reporting.context import context_table
+    from tracoco.reporting.tables import context_table
 
     result = measure_context(
         run,
@@ -42,7 +42,7 @@ def context(
         device=device,
     )
     if as_json:
-        print_json(result)
+        print_json(result.to_json())
     else:
         print_table(context_table(result))
         print(f"next: tracoco report {run}")

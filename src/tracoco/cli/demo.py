@@ -24,7 +24,7 @@ def demo(
     Example: tracoco demo --out demo --seed 1
     """
     from tracoco.demo.run import run_demo
-    from tracoco.reporting.compare import comparison_table
+    from tracoco.reporting.tables import comparison_table
 
     result = run_demo(out, seed, device, None if as_json else progress_console())
     if as_json:

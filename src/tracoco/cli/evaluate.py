@@ -48,12 +48,12 @@ def evaluate(
     Example: tracoco evaluate heart/runs/tracoco-seed0/predictions/test true_labels
     """
     from tracoco.api.runs import evaluate as evaluate_predictions
-    from tracoco.reporting.compare import score_table
+    from tracoco.reporting.tables import score_table
 
     result = evaluate_predictions(
         prediction, truth, units=units, empty=empty, protocol=protocol, cct=cct
     )
     if as_json:
-        print_json(result)
+        print_json(result.to_json())
     else:
         print_table(score_table(result))

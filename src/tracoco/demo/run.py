@@ -1,7 +1,7 @@
 """The demo: synthetic scans written as files, and the path that a user's own data would take."""
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.reporting.compare import ComparisonRow, compare_runs
+from tracoco.reporting.comparison import ComparisonRow, compare_runs
 from tracoco.reporting.page import write_report
 from tracoco.training.train import train
 
@@ -76,7 +76,7 @@ class DemoResult:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [row.to_json() for row in self.rows],
             "paths": {name: str(path) for name, path in self.paths.items()},
             "seconds": self.seconds,
         }

@@ -4,15 +4,15 @@ A prediction that is missing is a problem, never a shorter table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError, raise_all
-from tracoco.evaluation.scores import CaseScore, Protocol, Summary, score_case, summarise
+from tracoco.evaluation.score_case import score_case
+from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.files import write_json
 from tracoco.inference.manifest import further_files, merged_note
 from tracoco.malloc import freed_memory_kept, reused_blocks
@@ -133,55 +133,18 @@ def _grid_problems(prediction: LabelScan, truth: LabelScan) -> Iterator[str]:
         )
 
 
-SHARES = ("dice", "jaccard", "nsd", "volume_error")
-"""Scores that are computed as fractions and shown in percent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Scores of all cases and classes, and the conventions that they follow."""
-
-    scores: tuple[CaseScore, ...]
-    protocol: Protocol
-
-    @property
-    def summary(self) -> Summary:
-        """One row for everything."""
-        return summarise(self.scores)
-
-    @property
-    def classes(self) -> dict[tuple[int, str], Summary]:
-        """One row for each class, by its value and name."""
-        keys = dict.fromkeys((score.label, score.name) for score in self.scores)
-        return {
-            key: summarise([s for s in self.scores if (s.label, s.name) == key]) for key in keys
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; overlaps and volume errors in percent."""
-        return {
-            "protocol": asdict(self.protocol),
-            "summary": asdict(self.summary),
-            "classes": [
-                {"label": label, "name": name, **asdict(row)}
-                for (label, name), row in self.classes.items()
-            ],
-            "rows": [_in_percent(asdict(score)) for score in self.scores],
-        }
-
-
 def evaluate_predictions(
     prediction: Path, truth: Path, protocol: Protocol | None = None
-) -> dict[str, Any]:
+) -> Evaluation:
     """Evaluate, and keep the scores of a folder beside its predictions as `scores.json`."""
     result = score_predictions(prediction, truth, protocol or Protocol())
     if prediction.is_dir():  # the scores of one file are not those of its folder
-        write_json(prediction / "scores.json", result)
+        write_json(prediction / "scores.json", result.to_json())
     return result
 
 
-def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> dict[str, Any]:
-    """Scores as plain values, with what must be said of the predictions.
+def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> Evaluation:
+    """Scores with what must be said of the predictions.
 
     Class names come from the note that `predict` left there, if it did, and so do a watermark and
     whether the predictions were cleaned (CCT) when they were made.
@@ -189,14 +152,13 @@ def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> dict
     folder = prediction if prediction.is_dir() else prediction.parent
     note = merged_note(folder)
     names = {int(value): name for value, name in note.get("labels", {}).items()}
-    evaluation = evaluate(prediction, truth, protocol, names)
-    origin = {
-        "prediction": str(prediction.absolute()),
-        "truth": str(truth.absolute()),
-        "watermark": note.get("watermark", ""),
-        "predicted_with_cct": note.get("cct", False),
-    }
-    return origin | evaluation.to_json()
+    return replace(
+        evaluate(prediction, truth, protocol, names),
+        prediction=prediction.absolute(),
+        truth=truth.absolute(),
+        watermark=note.get("watermark", ""),
+        predicted_with_cct=note.get("cct", False),
+    )
 
 
 def evaluate(
@@ -228,8 +190,3 @@ def _score_pair(pair: Pair, classes: Mapping[int, str], protocol: Protocol) -> l
     if protocol.cct:
         found = remove_small_components(found)
     return score_case(pair.case, found, truth.array, truth.spacing_mm, classes, protocol)
-
-
-def _in_percent(row: dict[str, Any]) -> dict[str, Any]:
-    fractions = {key: row[key] for key in SHARES if row[key] is not None}
-    return row | {key: 100 * value for key, value in fractions.items()}

@@ -1,16 +1,18 @@
-"""Scores of a case, one for each class, and their means: what counts, and what is never hidden."""
+"""Scores as types: of a class in a case, of a case, of a table's row, and of a whole evaluation.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+In each of them overlaps (Dice, Jaccard, NSD) and volume errors are percentages, distances have the
+unit of the protocol, and None is undefined. Files and tables show the same numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tracoco.errors import UserError, did_you_mean
-from tracoco.evaluation import metrics
-from tracoco.evaluation.metrics import Mask, surface_distances
+from tracoco.files import read_json
+from tracoco.settings import checked
 
 Units = Literal["mm", "voxel"]
 Empty = Literal["missed", "zero"]
@@ -47,9 +49,35 @@ class Protocol:
             raise UserError(f"tolerance is {self.tolerance}; it must be 0 or more {self.units}")
 
 
+PROTOCOLS = {"paper": Protocol(units="voxel", empty="zero")}
+"""paper: what the tables of TraCoCo and of the works around it follow."""
+
+
+def chosen_protocol(
+    name: str | None = None,
+    units: Units | None = None,
+    empty: Empty | None = None,
+    *,
+    cct: bool = False,
+) -> Protocol:
+    """A protocol by name or by its parts; a part that contradicts the name is an error."""
+    if name is None:
+        return Protocol(units=units or "mm", empty=empty or "missed", cct=cct)
+    if name not in PROTOCOLS:
+        raise UserError(f"protocol '{name}' does not exist; {did_you_mean(name, PROTOCOLS)}")
+    known = PROTOCOLS[name]
+    for part, given, meant in (("units", units, known.units), ("empty", empty, known.empty)):
+        if given not in {None, meant}:
+            raise UserError(
+                f"--protocol {name} means --{part} {meant}, but --{part} {given} is given too; "
+                "leave one of them out"
+            )
+    return Protocol(units=known.units, empty=known.empty, cct=cct)
+
+
 @dataclass(frozen=True, slots=True)
 class CaseScore:
-    """One class of one case. Overlaps and the volume error are fractions; None is undefined."""
+    """One class of one case. Overlaps and the volume error in percent; None is undefined."""
 
     case: str
     label: int
@@ -61,7 +89,7 @@ class CaseScore:
     hd95: float | None = None
     nsd: float | None = None
     volume_error: float | None = None
-    """Signed: (predicted - true) / true."""
+    """Signed: 100 * (predicted - true) / true."""
     missed: bool = False
     """The truth has the structure, the prediction does not."""
     spurious: bool = False
@@ -73,89 +101,37 @@ class CaseScore:
     """Volumes, whatever the unit of distances; undefined for an image, which has none."""
 
 
-def score_case(
-    case: str,
-    prediction: NDArray[Any],
-    truth: NDArray[Any],
-    spacing_mm: Sequence[float],
-    names: Mapping[int, str],
-    protocol: Protocol,
-) -> list[CaseScore]:
-    """Score each class of `names` in one case.
+@dataclass(frozen=True, slots=True)
+class ScoredCase:
+    """All classes of one case."""
 
-    Args:
-        case: what the case is called in tables.
-        prediction: integer label map, 2D or 3D.
-        truth: label map on the same grid.
-        spacing_mm: size of a voxel along each axis.
-        names: class value to name, without the background.
-        protocol: unit of distances, and the score of empty masks.
-    """
-    if prediction.shape != truth.shape:
-        raise ValueError(f"{case}: prediction {prediction.shape} and truth {truth.shape} differ")
-    scores = []
-    for label, name in names.items():
-        predicted, true = prediction == label, truth == label
-        counted = _count(CaseScore(case, label, name), predicted, true, spacing_mm)
-        scores.append(_measure(counted, predicted, true, spacing_mm, protocol))
-    return scores
+    case: str
+    rows: tuple[CaseScore, ...]
+
+    @property
+    def dice(self) -> float | None:
+        """Mean in percent over the classes in which it is defined."""
+        values = [row.dice for row in self.rows if row.dice is not None]
+        return fmean(values) if values else None
+
+    @property
+    def missed(self) -> bool:
+        """Whether a structure that is there was not found."""
+        return any(row.missed for row in self.rows)
 
 
-def _count(
-    score: CaseScore, prediction: Mask, truth: Mask, spacing_mm: Sequence[float]
-) -> CaseScore:
-    predicted, true = metrics.voxels(prediction), metrics.voxels(truth)
-    voxel_ml = float(np.prod(spacing_mm)) / 1000 if truth.ndim == 3 else None
-    return replace(
-        score,
-        volume_error=metrics.volume_error(prediction, truth),
-        missed=bool(true and not predicted),
-        spurious=bool(predicted and not true),
-        absent=not (predicted or true),
-        prediction_ml=None if voxel_ml is None else predicted * voxel_ml,
-        truth_ml=None if voxel_ml is None else true * voxel_ml,
-    )
+def worst_first(rows: Sequence[CaseScore]) -> list[ScoredCase]:
+    """Cases with a missed structure, then the others by Dice; a case without any score is last."""
+    by_case: dict[str, list[CaseScore]] = {}
+    for row in rows:
+        by_case.setdefault(row.case, []).append(row)
+    cases = [ScoredCase(case, tuple(found)) for case, found in by_case.items()]
+    return sorted(cases, key=_goodness)
 
 
-def _measure(
-    score: CaseScore,
-    prediction: Mask,
-    truth: Mask,
-    spacing_mm: Sequence[float],
-    protocol: Protocol,
-) -> CaseScore:
-    if score.missed or score.spurious or score.absent:
-        return _without_surface(score, protocol)
-    spacing = spacing_mm if protocol.units == "mm" else (1.0,) * truth.ndim
-    distances = surface_distances(*_as_image(prediction, truth, spacing))
-    return replace(
-        score,
-        dice=metrics.dice(prediction, truth),
-        jaccard=metrics.jaccard(prediction, truth),
-        asd=metrics.asd(distances),
-        assd=metrics.assd(distances),
-        hd95=metrics.hd95(distances),
-        nsd=metrics.nsd(distances, protocol.tolerance),
-    )
-
-
-def _without_surface(score: CaseScore, protocol: Protocol) -> CaseScore:
-    if protocol.empty == "zero":
-        return replace(score, dice=0.0, jaccard=0.0, nsd=0.0, asd=0.0, assd=0.0, hd95=0.0)
-    if score.absent:
-        return score
-    return replace(score, dice=0.0, jaccard=0.0, nsd=0.0)
-
-
-def _as_image(
-    prediction: Mask, truth: Mask, spacing: Sequence[float]
-) -> tuple[Mask, Mask, Sequence[float]]:
-    """Take a volume of one slice as an image: as a volume, all its voxels would be surface."""
-    if truth.ndim == 2 or 1 not in truth.shape:
-        return prediction, truth, spacing
-    thin = truth.shape.index(1)
-    kept = [size for axis, size in enumerate(spacing) if axis != thin]
-    return prediction.squeeze(thin), truth.squeeze(thin), kept
+def _goodness(case: ScoredCase) -> tuple[bool, bool, float]:
+    dice = case.dice
+    return dice is None, not case.missed, 0.0 if dice is None else dice
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,19 +159,27 @@ class Summary:
     """Structures, one for each case and class."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClassSummary(Summary):
+    """The row of one class."""
+
+    label: int
+    name: str
+
+
 def summarise(scores: Sequence[CaseScore]) -> Summary:
     """The row of these scores, e.g. of all classes or of one."""
     dices = _case_means(scores, "dice")
     return Summary(
         cases=len({score.case for score in scores}),
-        dice=_mean(dices, 100),
-        dice_sd=100 * stdev(dices) if len(dices) > 1 else None,
-        jaccard=_mean(_case_means(scores, "jaccard"), 100),
+        dice=_mean(dices),
+        dice_sd=stdev(dices) if len(dices) > 1 else None,
+        jaccard=_mean(_case_means(scores, "jaccard")),
         asd=_mean(_case_means(scores, "asd")),
         assd=_mean(_case_means(scores, "assd")),
         hd95=_mean(_case_means(scores, "hd95")),
-        nsd=_mean(_case_means(scores, "nsd"), 100),
-        volume_error=_mean(_case_means(scores, "volume_error"), 100),
+        nsd=_mean(_case_means(scores, "nsd")),
+        volume_error=_mean(_case_means(scores, "volume_error")),
         missed=sum(score.missed for score in scores),
         spurious=sum(score.spurious for score in scores),
         absent=sum(score.absent for score in scores),
@@ -212,31 +196,84 @@ def _case_means(scores: Sequence[CaseScore], metric: str) -> list[float]:
     return [fmean(values) for values in by_case.values()]
 
 
-def _mean(values: Sequence[float], scale: float = 1.0) -> float | None:
-    return scale * fmean(values) if values else None
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
-PROTOCOLS = {"paper": Protocol(units="voxel", empty="zero")}
-"""paper: what the tables of TraCoCo and of the works around it follow."""
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of all cases and classes, the conventions that they follow, and what was scored."""
+
+    rows: tuple[CaseScore, ...]
+    protocol: Protocol
+    prediction: Path | None = None
+    truth: Path | None = None
+    watermark: str = ""
+    """What must be said wherever these scores are shown; mostly nothing."""
+    predicted_with_cct: bool = False
+    """Whether small components were removed already when the predictions were made."""
+
+    @property
+    def summary(self) -> Summary:
+        """One row for everything."""
+        return summarise(self.rows)
+
+    @property
+    def classes(self) -> tuple[ClassSummary, ...]:
+        """One row for each class."""
+        keys = dict.fromkeys((row.label, row.name) for row in self.rows)
+        return tuple(self._class_summary(label, name) for label, name in keys)
+
+    def _class_summary(self, label: int, name: str) -> ClassSummary:
+        row = summarise([row for row in self.rows if (row.label, row.name) == (label, name)])
+        return ClassSummary(label=label, name=name, **asdict(row))
+
+    @property
+    def cases(self) -> list[ScoredCase]:
+        """The worst first."""
+        return worst_first(self.rows)
+
+    @property
+    def case_ids(self) -> frozenset[str]:
+        """The cases that were scored."""
+        return frozenset(row.case for row in self.rows)
+
+    @property
+    def labels(self) -> frozenset[int]:
+        """The class values that were scored."""
+        return frozenset(row.label for row in self.rows)
+
+    @property
+    def empty_as_zero(self) -> str:
+        """That distances of empty masks are 0, in words; empty where they are undefined."""
+        return "empty masks count as zero" if self.protocol.empty == "zero" else ""
+
+    @property
+    def cleaning(self) -> str:
+        """When small components were removed from what was scored, in words; empty if never."""
+        moments = {
+            "when predicting": self.predicted_with_cct,
+            "before scoring": self.protocol.cct,
+        }
+        told = " and ".join(moment for moment, true in moments.items() if true)
+        return f"small components were removed {told} (--cct)" if told else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `scores.json`."""
+        return {
+            "prediction": None if self.prediction is None else str(self.prediction),
+            "truth": None if self.truth is None else str(self.truth),
+            "watermark": self.watermark,
+            "predicted_with_cct": self.predicted_with_cct,
+            "protocol": asdict(self.protocol),
+            "summary": asdict(self.summary),
+            "classes": [
+                {"label": row.label, "name": row.name} | asdict(row) for row in self.classes
+            ],
+            "rows": [asdict(row) for row in self.rows],
+        }
 
 
-def chosen_protocol(
-    name: str | None = None,
-    units: Units | None = None,
-    empty: Empty | None = None,
-    *,
-    cct: bool = False,
-) -> Protocol:
-    """A protocol by name or by its parts; a part that contradicts the name is an error."""
-    if name is None:
-        return Protocol(units=units or "mm", empty=empty or "missed", cct=cct)
-    if name not in PROTOCOLS:
-        raise UserError(f"protocol '{name}' does not exist; {did_you_mean(name, PROTOCOLS)}")
-    known = PROTOCOLS[name]
-    for part, given, meant in (("units", units, known.units), ("empty", empty, known.empty)):
-        if given not in {None, meant}:
-            raise UserError(
-                f"--protocol {name} means --{part} {meant}, but --{part} {given} is given too; "
-                "leave one of them out"
-            )
-    return Protocol(units=known.units, empty=known.empty, cct=cct)
+def read_evaluation(file: Path) -> Evaluation:
+    """Read a `scores.json`, or say what is wrong with it; means are taken anew from its rows."""
+    return checked(Evaluation, read_json(file), str(file))

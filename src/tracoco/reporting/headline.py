@@ -42,9 +42,10 @@ def _hidden(run: RunRecord) -> str:
 
 
 def _score_tiles(scores: ScoreSet) -> list[Tile]:
-    summary, protocol = scores.file.summary, scores.file.protocol
+    evaluation = scores.evaluation
+    summary, protocol = evaluation.summary, evaluation.protocol
     spread = "" if summary.dice_sd is None else f"± {number(summary.dice_sd)}, "
-    watermark = f"; {scores.file.watermark}" if scores.file.watermark else ""
+    watermark = f"; {evaluation.watermark}" if evaluation.watermark else ""
     cases = f"{spread}{scores.name}, {count(summary.cases, 'case')}{watermark}"
     unscored = summary.missed + summary.spurious
     if protocol.empty == "zero":
@@ -54,7 +55,7 @@ def _score_tiles(scores: ScoreSet) -> list[Tile]:
     return [
         Tile("Dice, %", number(summary.dice), cases),
         Tile(f"HD95, {protocol.units}", number(summary.hd95, 2), hd95_about),
-        Tile("missed", str(summary.missed), f"of {count(len(scores.file.rows), 'structure')}"),
+        Tile("missed", str(summary.missed), f"of {count(len(evaluation.rows), 'structure')}"),
     ]
 
 
@@ -97,9 +98,9 @@ def warnings(run: RunRecord) -> list[str]:
             f"{fading[0]:,}; such runs often end no better than without unlabelled scans."
         )
     found += [
-        f"The scores of '{scores.name}' are no test of new scans: {scores.file.watermark}."
+        f"The scores of '{scores.name}' are no test of new scans: {scores.evaluation.watermark}."
         for scores in run.scores
-        if scores.file.watermark
+        if scores.evaluation.watermark
     ]
     found += [
         f"The scores of '{scores.name}' are no test of new scans: {reason}."

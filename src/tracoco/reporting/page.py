@@ -8,13 +8,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tracoco import text
 from tracoco.errors import UserError
+from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
 from tracoco.methods import METHODS
 from tracoco.reporting import charts, details, headline, pictures
-from tracoco.reporting.context import read_context
 from tracoco.reporting.health import health_charts
 from tracoco.reporting.pictures import read_case
 from tracoco.reporting.run_record import RunRecord, ScoreSet, worst_median_best
+from tracoco.reporting.tables import context_meaning, context_remarks
 
 SHOWN_CASES = 30
 """Cases of a table that are seen at once; the others are folded away."""
@@ -98,6 +99,7 @@ def _environment() -> Environment:
     words = (text.number, text.signed, text.spread, text.count)
     found.filters |= {word.__name__: word for word in words} | {"colour": _colour_class}
     found.globals |= {"draw": charts.draw, "frame": charts}
+    found.globals |= {"context_meaning": context_meaning, "context_remarks": context_remarks}
     return found
 
 

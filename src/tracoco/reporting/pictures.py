@@ -103,12 +103,12 @@ def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
     image, truth, found = read_images(source), read_label(pair.truth), read_label(pair.prediction)
     if not image.array.shape[1:] == truth.array.shape == found.array.shape:
         raise UserError(f"{source[0]} and the labels of '{case}' have different shapes")
-    shown = remove_small_components(found.array) if scores.file.protocol.cct else found.array
+    shown = remove_small_components(found.array) if scores.evaluation.protocol.cct else found.array
     return CaseVolumes(image.array[0], truth.array, shown, truth.spacing_mm)
 
 
 def _label_files(scores: ScoreSet, case: str) -> Pair:
-    truth = scores.file.truth
+    truth = scores.evaluation.truth
     if truth is None:
         raise UserError(f"{scores.folder / 'scores.json'} does not say where the true labels are")
     pairs, _ = pair_files(scores.prediction, truth)

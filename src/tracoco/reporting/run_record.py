@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tracoco.config import Config
-from tracoco.evaluation.scores import CaseScore, Protocol, Summary
-from tracoco.files import read_json
+from tracoco.evaluation.scores import Evaluation, ScoredCase, read_evaluation
 from tracoco.inference.manifest import merged_note
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
@@ -18,54 +17,6 @@ from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import Record, read_log
 from tracoco.settings import checked
 from tracoco.text import listed
-
-
-@dataclass(frozen=True, slots=True)
-class ClassSummary(Summary):
-    """The row of one class."""
-
-    label: int
-    name: str
-
-
-class ScoreFile(BaseModel):
-    """`scores.json`: overlaps and volume errors are percent everywhere."""
-
-    protocol: Protocol
-    summary: Summary
-    classes: tuple[ClassSummary, ...]
-    rows: tuple[CaseScore, ...]
-    prediction: Path | None = None
-    truth: Path | None = None
-    watermark: str = ""
-    """What must be said wherever these scores are shown; mostly nothing."""
-    predicted_with_cct: bool = False
-    """Whether small components were removed already when the predictions were made."""
-
-    @property
-    def empty_as_zero(self) -> str:
-        """That distances of empty masks are 0, in words; empty where they are undefined."""
-        return "empty masks count as zero" if self.protocol.empty == "zero" else ""
-
-    @property
-    def cleaning(self) -> str:
-        """When small components were removed from what was scored, in words; empty if never."""
-        moments = {
-            "when predicting": self.predicted_with_cct,
-            "before scoring": self.protocol.cct,
-        }
-        told = " and ".join(moment for moment, true in moments.items() if true)
-        return f"small components were removed {told} (--cct)" if told else ""
-
-    @property
-    def case_ids(self) -> frozenset[str]:
-        """The cases that were scored."""
-        return frozenset(row.case for row in self.rows)
-
-    @property
-    def labels(self) -> frozenset[int]:
-        """The class values that were scored."""
-        return frozenset(row.label for row in self.rows)
 
 
 class PredictedRow(BaseModel):
@@ -86,30 +37,11 @@ class PredictionNote(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredCase:
-    """All classes of one case."""
-
-    case: str
-    rows: tuple[CaseScore, ...]
-
-    @property
-    def dice(self) -> float | None:
-        """Mean over the classes in which it is defined."""
-        values = [row.dice for row in self.rows if row.dice is not None]
-        return fmean(values) if values else None
-
-    @property
-    def missed(self) -> bool:
-        """Whether a structure that is there was not found."""
-        return any(row.missed for row in self.rows)
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreSet:
     """An evaluated folder of predictions."""
 
     folder: Path
-    file: ScoreFile
+    evaluation: Evaluation
     note: PredictionNote
 
     @property
@@ -126,13 +58,13 @@ class ScoreSet:
     @property
     def prediction(self) -> Path:
         """The label file or folder that was scored; beside the scores if the run was moved."""
-        recorded = self.file.prediction
+        recorded = self.evaluation.prediction
         return recorded if recorded is not None and recorded.exists() else self.folder
 
     @property
     def cases(self) -> list[ScoredCase]:
         """The worst first."""
-        return worst_first(self.file.rows)
+        return self.evaluation.cases
 
 
 def read_scores(path: Path) -> ScoreSet:
@@ -140,7 +72,7 @@ def read_scores(path: Path) -> ScoreSet:
     file = path / "scores.json" if path.is_dir() else path
     return ScoreSet(
         file.absolute().parent,
-        checked(ScoreFile, read_json(file), str(file)),
+        read_evaluation(file),
         checked(PredictionNote, merged_note(file.parent), f"the note in {file.parent}"),
     )
 
@@ -152,15 +84,6 @@ def find_scores(run: Path, further: Sequence[Path] = ()) -> list[ScoreSet]:
     return list({each.folder.resolve(): each for each in sets}.values())
 
 
-def worst_first(rows: Sequence[CaseScore]) -> list[ScoredCase]:
-    """Cases with a miss, then the others by Dice; a case without any score is last."""
-    by_case: dict[str, list[CaseScore]] = {}
-    for row in rows:
-        by_case.setdefault(row.case, []).append(row)
-    cases = [ScoredCase(case, tuple(found)) for case, found in by_case.items()]
-    return sorted(cases, key=_goodness)
-
-
 def worst_median_best(cases: Sequence[ScoredCase]) -> list[tuple[str, ScoredCase]]:
     """Three cases to look at, out of cases sorted from worst to best; of two medians the worse."""
     scored = [case for case in cases if case.dice is not None]
@@ -169,11 +92,6 @@ def worst_median_best(cases: Sequence[ScoredCase]) -> list[tuple[str, ScoredCase
     picked = {0: "worst", len(scored) - 1: "best" if len(scored) > 1 else "only case"}
     picked.setdefault((len(scored) - 1) // 2, "median")
     return [(picked[index], scored[index]) for index in sorted(picked)]
-
-
-def _goodness(case: ScoredCase) -> tuple[bool, bool, float]:
-    dice = case.dice
-    return dice is None, not case.missed, 0.0 if dice is None else dice
 
 
 def _test_first(path: Path) -> tuple[bool, str]:
@@ -252,9 +170,8 @@ class RunRecord:
         }
         if scores.note.checkpoint == "best" and not self.chosen_on_test:
             parts["validation"] = self.splits.validation
-        shared = {
-            part: sorted(scores.file.case_ids.intersection(ids)) for part, ids in parts.items()
-        }
+        scored = scores.evaluation.case_ids
+        shared = {part: sorted(scored.intersection(ids)) for part, ids in parts.items()}
         return [
             f"{len(ids)} of the scored cases have names of {part} cases ({listed(ids)})"
             for part, ids in shared.items()

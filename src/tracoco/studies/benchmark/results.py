@@ -1,7 +1,6 @@
 """The result of one run, small enough to commit, and the folder that keeps the results."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ import torch
 
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError
-from tracoco.evaluation.scores import Protocol
+from tracoco.evaluation.scores import Evaluation, Protocol
 from tracoco.files import read_json, write_json
 from tracoco.malloc import give_back_freed_memory
 from tracoco.runs.folder import RunFolder, versions
@@ -175,20 +174,18 @@ class Results:
             raise UserError(f"{path} is of another version; delete it and run again") from error
 
 
-def run_result(
-    folder: Path, dataset: str, checkpoint: str, protocol: Protocol, scores: dict[str, Any]
-) -> RunResult:
+def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluation) -> RunResult:
     """Sum up a run that is trained, predicted and scored.
 
     Args:
         folder: of the run.
         dataset: what results call the data.
         checkpoint: the one whose predictions were scored.
-        protocol: by which they were.
-        scores: of the test cases.
+        evaluation: scores of the test cases.
     """
     run = RunFolder(folder)
-    config, splits, summary = run.config(), run.splits(), scores["summary"]
+    config, splits = run.config(), run.splits()
+    summary, protocol = evaluation.summary, evaluation.protocol
     log = read_log(run.log_file)
     rows = read_json(folder / "predictions" / checkpoint / "predictions.json")["rows"]
     facts = run.facts()
@@ -200,27 +197,27 @@ def run_result(
         seed=config.seed,
         steps=config.training.length,
         checkpoint=checkpoint,
-        **{key: summary[key] for key in ("cases", "dice", "jaccard", "asd", "hd95", "missed")},
+        cases=summary.cases,
+        dice=summary.dice,
+        jaccard=summary.jaccard,
+        asd=summary.asd,
+        hd95=summary.hd95,
+        missed=summary.missed,
         units=protocol.units,
         empty=protocol.empty,
         cct=protocol.cct,
-        watermark=scores["watermark"],
-        case_dice=_case_dice(scores["rows"]),
+        watermark=evaluation.watermark,
+        case_dice={
+            case.case: case.dice
+            for case in sorted(evaluation.cases, key=lambda case: case.case)
+            if case.dice is not None
+        },
         seconds=sum(record["seconds"] for record in log),
         seconds_a_step=median(record["seconds"] for record in log),
         seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, protocol),
         versions={key: facts[key] for key in versions() if key in facts},
         peak_mb=noted_peak(folder),
     )
-
-
-def _case_dice(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Mean Dice of each case in percent; a structure that nobody has is not counted."""
-    found = defaultdict(list)
-    for row in rows:
-        if row["dice"] is not None:
-            found[row["case"]].append(row["dice"])
-    return {case: fmean(values) for case, values in found.items()}
 
 
 def _cleaning(rows: list[dict[str, Any]], protocol: Protocol) -> float:

@@ -98,7 +98,7 @@ class Runner:
         return folder
 
     def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:
-        """The run's figures on the test cases; what is already there is not made again."""
+        """The run's scores on the test cases; what is already there is not made again."""
         folder = self.folder(spec, seed)
         path = folder / "results" / f"{scoring.name}.json"
         if not path.exists():
@@ -107,9 +107,9 @@ class Runner:
             # The scores beside the predictions, which reports show, are of them as they are.
             score = score_predictions if scoring.protocol.cct else evaluate_predictions
             predictions = self.predicted(folder, scoring.checkpoint)
-            scores = score(predictions, self.project.root, scoring.protocol)
-            figures = run_result(folder, self.dataset, scoring.checkpoint, scoring.protocol, scores)
-            write_result(path, figures)
+            evaluation = score(predictions, self.project.root, scoring.protocol)
+            result = run_result(folder, self.dataset, scoring.checkpoint, evaluation)
+            write_result(path, result)
         return read_result(path)
 
     def predicted(self, folder: Path, checkpoint: str) -> Path:

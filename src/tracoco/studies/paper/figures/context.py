@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracoco.data.crop import read_box
 from tracoco.data.crop_positions import has_room
 from tracoco.errors import UserError
-from tracoco.evaluation.context import compare, draw_pair, predictions
+from tracoco.evaluation.context_sensitivity import compare, draw_pair, predictions
 from tracoco.geometry import Box, Index, whole
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
@@ -209,8 +209,8 @@ def context(request: PaperRequest, data: str) -> Drawn:
     notes = (
         f"scan '{case.id}', the first test scan by name, at {pair[0].start} and {pair[1].start} "
         "on the network's grid",
-        "in the overlap: disagreement is 1 - Dice of the two answers, differing the share of the "
-        "voxels with two labels, both in percent",
+        "in the overlap: disagreement is 100 - Dice of the two predictions, differing the voxels "
+        "with two labels, both in percent",
         *figure_notes(request, data, OWN),
     )
     return Drawn(figure, rows, notes)
@@ -259,9 +259,8 @@ def _figures(predictor: Predictor, case: StoredCase, pair: Pair) -> Row:
 
     with evaluating(predictor.method):
         score = compare(*predictions(predict, np.array(case.image()), *pair))
-    apart = score.disagreement
     return {
-        "disagreement": None if apart is None else 100 * apart,
-        "differing": 100 * score.differing,
+        "disagreement": score.disagreement,
+        "differing": score.differing,
         "published": None,
     }

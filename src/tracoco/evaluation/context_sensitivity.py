@@ -1,7 +1,7 @@
-"""Context sensitivity: how much an answer depends on what surrounds the voxels that it is about.
+"""Context sensitivity: how much the prediction of a voxel depends on what surrounds the voxel.
 
-Two crops of one scan, a little apart, show the same voxels in their overlap and other
-surroundings. Whoever has learnt the organ and not its surroundings gives the same answer there.
+Two crops of one scan, a little apart, share the voxels in their overlap, with other surroundings.
+A network that has learnt the organ and not its surroundings predicts the same for both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from tracoco.data.crop import inside_volume, read_box
 from tracoco.data.crop_positions import draw_second, has_room, start_ranges
 from tracoco.errors import raise_all
 from tracoco.evaluation.metrics import dice
-from tracoco.files import write_json
+from tracoco.files import read_json, write_json
 from tracoco.geometry import Box, Index, overlap
 from tracoco.inference.inputs import PredictedCase, planned_predictions
 from tracoco.inference.predict import unlike_scans
@@ -32,24 +32,25 @@ from tracoco.methods.method import evaluating
 from tracoco.project.preprocess import to_network_grid
 from tracoco.runs.checkpoint import Weights
 from tracoco.scans.reader import read_images
+from tracoco.settings import checked
 
 Volume = NDArray[np.float32]
 Prediction = NDArray[np.float64]
 
 LEAST = 1e-7
-"""Probabilities below this count as this: one hard answer that changes is not infinitely far."""
+"""Smaller probabilities count as this: a certain prediction that changes is not infinitely far."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """Two answers about the same voxels. Shares are fractions."""
+    """Two predictions of the same voxels. Overlaps in percent, divergence in nats."""
 
     disagreement: float | None
-    """1 - Dice, mean over the foreground classes of either answer; undefined if there are none."""
+    """100 - Dice, mean over the foreground classes of either; undefined if there are none."""
     divergence: float
     """KL(first || second), mean over the voxels, Eq. (4); in nats."""
     differing: float
-    """Share of the voxels that get another label."""
+    """Voxels that get another label, in percent."""
 
 
 def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tuple[Box, Box]:
@@ -81,23 +82,23 @@ def compare(first: Prediction, second: Prediction) -> PairScore:
     present = [value for value in overlaps if value is not None]
     ratio = np.log(first.clip(min=LEAST)) - np.log(second.clip(min=LEAST))
     return PairScore(
-        disagreement=1 - fmean(present) if present else None,
+        disagreement=100 * (1 - fmean(present)) if present else None,
         divergence=float((first * ratio).sum(axis=0).mean()),
-        differing=float((labels != other).mean()),
+        differing=100 * float((labels != other).mean()),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ContextScore:
-    """Means over the pairs of one scan. Shares in percent, divergence in nats; None is undefined.
+    """Means over the pairs of one scan, in the units of `PairScore`; None is undefined.
 
-    A scan that is no larger than the crop has no second place to crop at: 0 pairs, and no figures.
+    A scan that is no larger than the crop has no second place to crop at: 0 pairs, and no means.
     """
 
     scan: str
     pairs: int
     empty_pairs: int
-    """Pairs in which neither answer has foreground; they have no disagreement to count."""
+    """Pairs in which neither prediction has foreground, and whose disagreement is undefined."""
     disagreement: float | None = None
     divergence: float | None = None
     differing: float | None = None
@@ -105,7 +106,7 @@ class ContextScore:
 
 @dataclass(frozen=True, slots=True)
 class ContextSummary:
-    """Means over scans, and their spreads (n - 1); None where there is nothing to take them of."""
+    """Means over scans and their standard deviations (n - 1), in the units of `PairScore`."""
 
     scans: int
     scans_without_room: int
@@ -141,7 +142,7 @@ def context_sensitivity(
 def score_volume(
     predict: Predict, scan: str, volume: Volume, crop: Index, *, shifts: int, seed: int = 0
 ) -> ContextScore:
-    """Draw pairs of crops of one volume, predict them, compare the answers in their overlaps."""
+    """Draw pairs of crops of one volume, predict them, and compare them in their overlaps."""
     if not has_room(volume.shape[1:], crop):
         return ContextScore(scan, pairs=0, empty_pairs=0)
     pairs = [draw_pair(scan, volume.shape[1:], crop, seed, index) for index in range(shifts)]
@@ -151,9 +152,9 @@ def score_volume(
         scan,
         pairs=len(scores),
         empty_pairs=len(scores) - len(defined),
-        disagreement=100 * fmean(defined) if defined else None,
+        disagreement=fmean(defined) if defined else None,
         divergence=fmean(score.divergence for score in scores),
-        differing=100 * fmean(score.differing for score in scores),
+        differing=fmean(score.differing for score in scores),
     )
 
 
@@ -170,12 +171,47 @@ def summarise_context(scores: Sequence[ContextScore]) -> ContextSummary:
     )
 
 
-def _mean_and_spread(scores: Sequence[ContextScore], figure: str) -> dict[str, float | None]:
-    values = [value for score in scores if (value := getattr(score, figure)) is not None]
+def _mean_and_spread(scores: Sequence[ContextScore], measure: str) -> dict[str, float | None]:
+    values = [value for score in scores if (value := getattr(score, measure)) is not None]
     return {
-        figure: fmean(values) if values else None,
-        f"{figure}_sd": stdev(values) if len(values) > 1 else None,
+        measure: fmean(values) if values else None,
+        f"{measure}_sd": stdev(values) if len(values) > 1 else None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSensitivity:
+    """What was measured of a run, and on what: the content of `context.json`."""
+
+    source: str
+    checkpoint: str
+    crop: tuple[int, ...]
+    shifts: int
+    seed: int
+    rows: tuple[ContextScore, ...]
+    averaged: bool = False
+    """Whether the weights were the averaged ones of the run."""
+    watermark: str = ""
+    """What must be said of the checkpoint; mostly nothing."""
+
+    @property
+    def summary(self) -> ContextSummary:
+        """One row for all scans."""
+        return summarise_context(self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `context.json`."""
+        return {
+            "source": self.source,
+            "checkpoint": self.checkpoint,
+            "averaged": self.averaged,
+            "watermark": self.watermark,
+            "crop": list(self.crop),
+            "shifts": self.shifts,
+            "seed": self.seed,
+            "summary": asdict(self.summary),
+            "rows": [asdict(row) for row in self.rows],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +231,8 @@ def measure_context(  # noqa: PLR0913 - each is a choice of the user's, with a d
     weights: Weights = "averaged",
     device: str = "auto",
     console: Console | None = None,
-) -> dict[str, Any]:
-    """Measure a run and write RUN/context.json, which its report shows; the same values come back.
+) -> ContextSensitivity:
+    """Measure a run and write RUN/context.json, which its report shows.
 
     Args:
         run: the run's folder.
@@ -217,18 +253,24 @@ def measure_context(  # noqa: PLR0913 - each is a choice of the user's, with a d
         evaluating(predictor.method),
     ):
         scores = [_score(predictor, case, choice, on_pair) for case in cases]
-    result = {
-        "source": str(source.absolute()),
-        "checkpoint": checkpoint,
-        "averaged": predictor.averaged,
-        "watermark": predictor.watermark,
-        "crop": list(predictor.window),
-        **asdict(choice),
-        "summary": asdict(summarise_context(scores)),
-        "rows": [asdict(score) for score in scores],
-    }
-    write_json(run / "context.json", result)
+    result = ContextSensitivity(
+        source=str(source.absolute()),
+        checkpoint=checkpoint,
+        averaged=predictor.averaged,
+        watermark=predictor.watermark,
+        crop=predictor.window,
+        shifts=choice.shifts,
+        seed=choice.seed,
+        rows=tuple(scores),
+    )
+    write_json(run / "context.json", result.to_json())
     return result
+
+
+def read_context(run: Path) -> ContextSensitivity | None:
+    """What was measured of a run and kept in its folder, if it was."""
+    file = run / "context.json"
+    return checked(ContextSensitivity, read_json(file), str(file)) if file.exists() else None
 
 
 def _score(
