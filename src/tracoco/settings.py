@@ -47,7 +47,8 @@ def _explain(
             lines.append(f"{source}: '{key}' is not a setting; {did_you_mean(place[-1], known)}")
         else:
             reason = problem["msg"][:1].lower() + problem["msg"][1:]
-            lines.append(f"{source}: {key} = {problem['input']!r}: {reason}")
+            value = f"{key} = {problem['input']!r}: " if key else ""
+            lines.append(f"{source}: {value}{reason}")
     return lines
 
 

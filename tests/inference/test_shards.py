@@ -9,7 +9,7 @@ from samples import write_balls
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json, write_json
-from tracoco.inference.manifest import merged_note
+from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.reporting.run_record import read_scores
@@ -44,16 +44,16 @@ def test_shards_share_a_folder_and_are_read_as_one(
     assert predicted == ["case001", "case003", "case000", "case002", "case004"]
     notes = sorted(path.name for path in out.glob("*.json"))
     assert notes == ["predictions-1of2.json", "predictions-2of2.json"]
-    rows = merged_note(out)["rows"]
-    assert [row["case"] for row in rows] == [f"case00{index}" for index in range(5)]
+    rows = merged_manifest(out).rows
+    assert [row.case for row in rows] == [f"case00{index}" for index in range(5)]
     result = evaluate_predictions(out, scans.parent / "labels")
     assert {row.name for row in result.rows} == {"label 1"}  # the note has the names
-    assert len(read_scores(out).note.rows) == 5
+    assert len(read_scores(out).manifest.rows) == 5
     # Another machine with nothing left to do, and the whole folder in one go: nothing is redone.
     assert predict_scans(run, scans, out, shard=(9, 9), device="cpu") == []
     assert len(predict_scans(run, scans, out, device="cpu")) == 5
     assert len(predicted) == 5
-    assert len(merged_note(out)["rows"]) == 5
+    assert len(merged_manifest(out).rows) == 5
     assert (out / "scores.json").exists()
 
 
@@ -122,12 +122,12 @@ def test_notes_of_replaced_predictions_go(run: Path, scans: Path, tmp_path: Path
         predict_scans(run, scans, out, shard=(1, 2), device="cpu")
     predict_scans(run, scans, out, device="cpu")
     assert [path.name for path in out.glob("*.json")] == ["predictions.json"]
-    assert merged_note(out)["cct"] is False
+    assert merged_manifest(out).cct is False
 
 
 def test_of_two_rows_of_a_case_the_finished_one_counts(tmp_path: Path) -> None:
-    rows = [{"case": "a", "seconds": None}, {"case": "a", "seconds": 2.0}]
-    for row, name in zip(rows, ("predictions.json", "predictions-1of2.json"), strict=True):
-        write_json(tmp_path / name, {"rows": [row]})
-    assert merged_note(tmp_path)["rows"] == rows[1:]
-    assert merged_note(tmp_path / "nowhere") == {}
+    row = {"case": "a", "images": ["a.nii"], "prediction": "out/a.nii"}
+    for seconds, name in ((None, "predictions.json"), (2.0, "predictions-1of2.json")):
+        write_json(tmp_path / name, {"rows": [row | {"seconds": seconds}]})
+    assert [row.seconds for row in merged_manifest(tmp_path).rows] == [2.0]
+    assert merged_manifest(tmp_path / "nowhere") == Manifest()

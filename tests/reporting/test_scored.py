@@ -54,7 +54,7 @@ def test_scores_are_percent_and_know_their_origin(bench: "Bench") -> None:
     dices = {case.case: case.dice for case in scores.cases}
     # 27 voxels each, 18 of them shared: 2 * 18 / 54.
     assert dices == {"unseen": 0.0, "shifted": pytest.approx(66.667, abs=0.01), "found": 100.0}
-    assert (scores.name, scores.note.checkpoint) == ("test", "last")
+    assert (scores.name, scores.manifest.checkpoint) == ("test", "last")
 
 
 def test_test_comes_first_and_no_set_comes_twice(bench: "Bench") -> None:

@@ -18,7 +18,7 @@ from tracoco.evaluation.context_sensitivity import (
 )
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.evaluation.scores import Evaluation, chosen_protocol
-from tracoco.inference.inputs import PredictedCase
+from tracoco.inference.manifest import PredictedCase
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config, with_overrides

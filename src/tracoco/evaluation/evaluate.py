@@ -14,7 +14,7 @@ from tracoco.errors import UserError, raise_all
 from tracoco.evaluation.score_case import score_case
 from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.files import write_json
-from tracoco.inference.manifest import further_files, merged_note
+from tracoco.inference.manifest import map_files, merged_manifest
 from tracoco.malloc import freed_memory_kept, reused_blocks
 from tracoco.project.folder import Project
 from tracoco.project.layouts.community import case_name, volumes_below
@@ -67,7 +67,7 @@ def _by_stem(folder: Path, problems: list[str], *, below: bool = False) -> dict[
     Predictions never lie there: a folder of scans in their place would be scored with itself.
     """
     found: dict[str, Path] = {}
-    maps = further_files(folder)  # they lie beside the labels that they belong to
+    maps = map_files(folder)  # they lie beside the labels that they belong to
     for path in (path for path in scans_in(folder) if path.name not in maps):
         name = case_name(path)
         first = found.setdefault(name, path)
@@ -146,18 +146,17 @@ def evaluate_predictions(
 def score_predictions(prediction: Path, truth: Path, protocol: Protocol) -> Evaluation:
     """Scores with what must be said of the predictions.
 
-    Class names come from the note that `predict` left there, if it did, and so do a watermark and
+    Class names come from the manifest that `predict` wrote, if it did, and so do a watermark and
     whether the predictions were cleaned (CCT) when they were made.
     """
     folder = prediction if prediction.is_dir() else prediction.parent
-    note = merged_note(folder)
-    names = {int(value): name for value, name in note.get("labels", {}).items()}
+    manifest = merged_manifest(folder)
     return replace(
-        evaluate(prediction, truth, protocol, names),
+        evaluate(prediction, truth, protocol, manifest.labels),
         prediction=prediction.absolute(),
         truth=truth.absolute(),
-        watermark=note.get("watermark", ""),
-        predicted_with_cct=note.get("cct", False),
+        watermark=manifest.watermark,
+        predicted_with_cct=manifest.cct,
     )
 
 

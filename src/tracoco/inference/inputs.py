@@ -3,29 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracoco.errors import UserError
+from tracoco.inference.manifest import PredictedCase
 from tracoco.project.folder import Project
 from tracoco.project.layouts.community import case_name, volumes_below
 from tracoco.scans.reader import WRITTEN, is_scan, scan_stem, scans_in
 
 CHANNEL = re.compile(r"(.+)_(\d{4})")
 """A case and the number of a channel, as nnU-Net names its files."""
-
-
-@dataclass(frozen=True, slots=True)
-class PredictedCase:
-    """One scan and the file that its labels went to."""
-
-    case: str
-    images: tuple[Path, ...]
-    prediction: Path
-    seconds: float | None = None
-    """From the scan in memory to labels on its grid; without reading and writing files."""
-    files: dict[str, Path] = field(default_factory=dict)
-    """What was made besides, e.g. a map of the entropy, by its name."""
 
 
 def planned_predictions(source: Path, out: Path, channels: int = 1) -> list[PredictedCase]:

@@ -1,26 +1,25 @@
-"""Predict a file or a folder, and leave a note of what was predicted from what."""
+"""Predict a file or a folder of scans, and write the labels and their manifest."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from tracoco.console import counted
 from tracoco.errors import collected, raise_all
 from tracoco.files import content_hash
-from tracoco.inference.inputs import PredictedCase, planned_predictions, shard_of
+from tracoco.inference.inputs import planned_predictions, shard_of
 from tracoco.inference.manifest import (
-    Ledger,
-    Note,
+    Manifest,
+    PredictedCase,
     done_cases,
-    is_of,
+    manifest_file,
     mixed,
-    note_file,
     overwritten,
-    read_notes,
+    read_manifests,
+    start_manifest,
 )
 from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.preprocess import check_channels
@@ -29,8 +28,6 @@ from tracoco.runs.folder import RunFolder
 from tracoco.scans.reader import read_grids, read_images, scan_stem
 
 DICOM_SEG = "dicom-seg"
-ORIGIN = ("run", "checkpoint", "weights", "averaged", "cct")
-"""What makes two predictions of one scan the same."""
 
 
 def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a default
@@ -59,9 +56,9 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
         checkpoint: `last` or `best`.
         weights: `averaged` where the run has averaged weights, or `raw`.
         cct: remove components that are too small to be believed from every label; maps keep them.
-        maps: what to write besides, of `scan_maps.MAPS`.
+        maps: what to write besides, of `maps.MAPS`.
         dicom_seg: write the labels as DICOM segmentations too.
-        shard: (k, n) for the k-th of n parts of the cases, each with a note of its own.
+        shard: (k, n) for the k-th of n parts of the cases, each with a manifest of its own.
         redo: predict again what is there already.
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         console: where progress is shown; nowhere if not given.
@@ -72,32 +69,41 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     folder = cases[0].prediction.parent
     kinds = [*maps, *([DICOM_SEG] if dicom_seg else [])]
     cases = [_with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
-    origin = _origin(run, checkpoint, predictor, cct=cct)
-    notes = read_notes(folder)
-    done = [] if redo else done_cases(cases, origin, notes.values())
+    manifest = _empty_manifest(run, checkpoint, predictor, cct=cct)
+    existing = read_manifests(folder)
+    done = [] if redo else done_cases(cases, manifest, existing.values())
     there = {case.case for case in done}
     waiting = [case for case in cases if case.case not in there]
-    problems = [*overwritten(waiting, notes.values()), *mixed(cases, origin, notes.values())]
+    problems = [*overwritten(waiting, existing.values())]
+    problems += mixed(cases, manifest, existing.values())
     problems += _without_series(waiting) if dicom_seg else []
     raise_all([*problems, *unlike_scans(waiting, predictor)])
     if console and done:
         console.print(f"{len(done)} of {len(cases)} are there already; --redo makes them again")
-    ledger = _ledger(note_file(folder, shard), origin | _facts(predictor), [*done, *waiting], notes)
+    writer = start_manifest(manifest_file(folder, shard), manifest, [*done, *waiting], existing)
     if waiting:
         (folder / "scores.json").unlink(missing_ok=True)  # they were of other predictions
     with counted("predicting", len(waiting), console) as on_case:
         for case in waiting:
             finished = _predict(predictor, case, maps, cct=cct)
-            ledger.add(finished)
+            writer.add(finished)
             done.append(finished)
             on_case(case.case)
     return sorted(done, key=lambda case: case.case)
 
 
-def _origin(run: Path, checkpoint: str, predictor: Predictor, *, cct: bool) -> Note:
-    weights = content_hash(RunFolder(run).checkpoint(checkpoint))
-    values = (str(run.absolute()), checkpoint, weights, predictor.averaged, cct)
-    return dict(zip(ORIGIN, values, strict=True))
+def _empty_manifest(run: Path, checkpoint: str, predictor: Predictor, *, cct: bool) -> Manifest:
+    """What the manifest says of the model, still without a case."""
+    plan = predictor.plan
+    return Manifest(
+        run=str(run.absolute()),
+        checkpoint=checkpoint,
+        weights=content_hash(RunFolder(run).checkpoint(checkpoint)),
+        averaged=predictor.averaged,
+        cct=cct,
+        watermark=predictor.watermark,
+        labels=dict(zip(plan.label_values[1:], plan.class_names[1:], strict=True)),
+    )
 
 
 def unlike_scans(cases: Sequence[PredictedCase], predictor: Predictor) -> list[str]:
@@ -122,7 +128,7 @@ def _with_files(case: PredictedCase, kinds: Sequence[str]) -> PredictedCase:
 def _predict(
     predictor: Predictor, case: PredictedCase, maps: Sequence[str], *, cct: bool
 ) -> PredictedCase:
-    """Predict one case and write its files; the note of it is the caller's."""
+    """Predict one case and write its files; the caller enters it in the manifest."""
     scan = read_images(case.images)
     began = time.perf_counter()
     prediction = predictor(scan, maps=maps, folder=case.prediction.parent)
@@ -156,23 +162,3 @@ def _without_series(cases: Sequence[PredictedCase]) -> list[str]:
         for image in case.images
         if not image.is_dir() and image.suffix.lower() != ".zip"
     ]
-
-
-def _facts(predictor: Predictor) -> dict[str, Any]:
-    """What those who read a note need to know of the model."""
-    plan = predictor.plan
-    names = zip(plan.label_values[1:], plan.class_names[1:], strict=True)
-    labels = {str(value): name for value, name in names}
-    return {"watermark": predictor.watermark, "labels": labels}
-
-
-def _ledger(
-    file: Path, head: Note, cases: Sequence[PredictedCase], notes: dict[Path, Note]
-) -> Ledger:
-    """Begin this note; notes of predictions that are replaced go."""
-    origin = {key: head[key] for key in ORIGIN}
-    for path, note in notes.items():
-        if not is_of(note, origin):
-            path.unlink(missing_ok=True)
-    earlier = notes.get(file, {})
-    return Ledger(file, head, cases, earlier if is_of(earlier, origin) else {})

@@ -75,7 +75,7 @@ def _scored(row: ComparisonRow, scores: ScoreSet) -> ComparisonRow:
     return replace(
         row,
         test_set=scores.name,
-        checkpoint=scores.note.checkpoint or None,
+        checkpoint=scores.manifest.checkpoint or None,
         cases=summary.cases,
         dice=summary.dice,
         dice_sd=summary.dice_sd,

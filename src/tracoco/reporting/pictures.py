@@ -96,7 +96,7 @@ class CaseVolumes:
 
 def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
     """Read a case, or say which of its files is gone."""
-    source = next((row.images for row in scores.note.rows if row.case == case), None)
+    source = next((row.images for row in scores.manifest.rows if row.case == case), None)
     if source is None:
         raise UserError(f"{scores.folder} has no predictions.json that names the scan of '{case}'")
     pair = _label_files(scores, case)

@@ -6,34 +6,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel
-
 from tracoco.config import Config
 from tracoco.evaluation.scores import Evaluation, ScoredCase, read_evaluation
-from tracoco.inference.manifest import merged_note
+from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import Record, read_log
-from tracoco.settings import checked
 from tracoco.text import listed
-
-
-class PredictedRow(BaseModel):
-    """One scan, and the file that its labels went to."""
-
-    case: str
-    images: tuple[Path, ...]
-    prediction: Path
-    seconds: float | None = None
-
-
-class PredictionNote(BaseModel):
-    """`predictions.json`: what was predicted from what, by whom."""
-
-    run: str = ""
-    checkpoint: str = ""
-    rows: tuple[PredictedRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +22,7 @@ class ScoreSet:
 
     folder: Path
     evaluation: Evaluation
-    note: PredictionNote
+    manifest: Manifest
 
     @property
     def name(self) -> str:
@@ -51,8 +31,8 @@ class ScoreSet:
 
     @property
     def seconds(self) -> float | None:
-        """Mean time that a prediction took, where it was noted."""
-        known = [row.seconds for row in self.note.rows if row.seconds is not None]
+        """Mean time that a prediction took, where it is known."""
+        known = self.manifest.seconds
         return fmean(known) if known else None
 
     @property
@@ -68,12 +48,12 @@ class ScoreSet:
 
 
 def read_scores(path: Path) -> ScoreSet:
-    """Read a `scores.json` and the note that `predict` left beside it, if it did."""
+    """Read a `scores.json` and the manifest that `predict` wrote beside it, if it did."""
     file = path / "scores.json" if path.is_dir() else path
     return ScoreSet(
         file.absolute().parent,
         read_evaluation(file),
-        checked(PredictionNote, merged_note(file.parent), f"the note in {file.parent}"),
+        merged_manifest(file.parent),
     )
 
 
@@ -168,7 +148,7 @@ class RunRecord:
             "labelled training": self.splits.labelled,
             "unlabelled training": self.unlabelled,
         }
-        if scores.note.checkpoint == "best" and not self.chosen_on_test:
+        if scores.manifest.checkpoint == "best" and not self.chosen_on_test:
             parts["validation"] = self.splits.validation
         scored = scores.evaluation.case_ids
         shared = {part: sorted(scored.intersection(ids)) for part, ids in parts.items()}

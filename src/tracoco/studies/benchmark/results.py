@@ -14,6 +14,7 @@ from tracoco.components import remove_small_components
 from tracoco.errors import UserError
 from tracoco.evaluation.scores import Evaluation, Protocol
 from tracoco.files import read_json, write_json
+from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.malloc import give_back_freed_memory
 from tracoco.runs.folder import RunFolder, versions
 from tracoco.runs.log import read_log
@@ -187,7 +188,7 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
     config, splits = run.config(), run.splits()
     summary, protocol = evaluation.summary, evaluation.protocol
     log = read_log(run.log_file)
-    rows = read_json(folder / "predictions" / checkpoint / "predictions.json")["rows"]
+    predictions = merged_manifest(folder / "predictions" / checkpoint)
     facts = run.facts()
     return RunResult(
         dataset=dataset,
@@ -214,19 +215,19 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         },
         seconds=sum(record["seconds"] for record in log),
         seconds_a_step=median(record["seconds"] for record in log),
-        seconds_a_case=median(row["seconds"] for row in rows) + _cleaning(rows, protocol),
+        seconds_a_case=median(predictions.seconds) + _cleaning(predictions, protocol),
         versions={key: facts[key] for key in versions() if key in facts},
         peak_mb=noted_peak(folder),
     )
 
 
-def _cleaning(rows: list[dict[str, Any]], protocol: Protocol) -> float:
+def _cleaning(predictions: Manifest, protocol: Protocol) -> float:
     """Seconds that the removal of small components takes a case, if the protocol has it."""
     if not protocol.cct:
         return 0.0
     seconds = []
-    for row in rows:
-        label = read_label(Path(row["prediction"])).array
+    for row in predictions.rows:
+        label = read_label(row.prediction).array
         began = time.perf_counter()
         remove_small_components(label)
         seconds.append(time.perf_counter() - began)

@@ -10,7 +10,7 @@ from tracoco.digest import digest
 from tracoco.errors import Stopped
 from tracoco.evaluation.evaluate import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
-from tracoco.files import read_json
+from tracoco.inference.manifest import merged_manifest
 from tracoco.inference.predict import predict_scans
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
@@ -115,11 +115,9 @@ class Runner:
     def predicted(self, folder: Path, checkpoint: str) -> Path:
         """The folder with a run's predictions of all test cases, made now if some are missing."""
         out = folder / "predictions" / checkpoint
-        note = out / "predictions.json"
         wanted = {case.id for case in self.project.test_cases()}
-        rows = read_json(note)["rows"] if note.exists() else []
-        # A prediction has its seconds once it is written: before that the note only names it.
-        if {row["case"] for row in rows if row["seconds"] is not None} != wanted:
+        # A prediction has its seconds once it is written: before that the manifest only names it.
+        if {row.case for row in merged_manifest(out).rows if row.seconds is not None} != wanted:
             predict_scans(
                 folder,
                 self.project.root,
