@@ -8,10 +8,10 @@ from tracoco.config import Config
 from tracoco.methods import method_class
 from tracoco.methods.method import dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
+from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseStatistics
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.settings import MethodChoice, checked
 

@@ -12,11 +12,11 @@ from samples import make_project
 from tracoco.digest import digest
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
+from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.planner import make_plan
 from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
-from tracoco.project.survey import CaseStatistics
 from tracoco.studies.benchmark import runner as runner_module
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import RunResult, over_seeds, read_result

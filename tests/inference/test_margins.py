@@ -18,7 +18,7 @@ from tracoco.inference.maps import MAPS
 from tracoco.inference.predictor import Predictor
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import prepare_case
+from tracoco.project.prepare import prepare_case
 
 SHAPE = (22, 18, 14)
 BOX = Box((5, 2, 3), (12, 10, 8))

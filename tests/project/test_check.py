@@ -10,10 +10,11 @@ from samples import SHAPE, write_ball, write_balls, write_scan
 
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
-from tracoco.project.check import case_check
+from tracoco.project import survey
 from tracoco.project.check import check as needs
 from tracoco.project.check.check import Checked, check, disk_rows, gather
 from tracoco.project.check.data_set import set_rows
+from tracoco.project.check.rows import check_case
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
@@ -242,7 +243,7 @@ def test_a_split_that_cannot_be_used_is_a_row_and_no_label_is_opened(
     splits = read_json(project.splits_file)
     splits["test"] = splits["labelled"][:1]
     write_json(project.splits_file, splits)
-    monkeypatch.setattr(case_check, "read_label", _never)
+    monkeypatch.setattr(survey, "read_label", _never)
     rows = checked(project.root).rows
     assert (rows[0].severity, rows[0].file) == ("error", str(project.splits_file))
     assert "labelled and test cases overlap" in rows[0].problem
@@ -284,7 +285,7 @@ def test_labels_of_unlabelled_cases_stay_closed(
         opened.append(path)
         return read_label(path)
 
-    monkeypatch.setattr(case_check, "read_label", read)
+    monkeypatch.setattr(survey, "read_label", read)
     checked(project.root)
     assert len(opened) == 3
     assert not [path for path in opened if hidden in path.name]
@@ -336,17 +337,17 @@ def test_a_case_that_cannot_be_prepared_does_not_end_the_check(
 ) -> None:
     project = init_project(data, tmp_path / "project")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise UserError("no")
 
-    monkeypatch.setattr(needs, "prepare_case", refuse)
+    monkeypatch.setattr(needs, "prepare_scans", refuse)
     assert checked(project.root).needs.prepare_seconds is None
 
 
 def test_a_case_whose_process_died_is_an_error(data: Path) -> None:
-    material = gather(data)
-    task = case_check.CheckTask(material.cases[0], "labelled", None)
-    (row,) = case_check.lost_check(task, "was killed by SIGKILL").rows
+    task = survey.SurveyTask(gather(data).cases[0])
+    lost = survey.lost_survey(task, "was killed by SIGKILL")
+    (row,) = check_case(lost, "labelled", None).rows
     assert (row.severity, row.case) == ("error", "case000")
     assert "SIGKILL" in row.problem
 

@@ -1,5 +1,7 @@
 """The same image under two names."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +11,23 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.project import splits as duplicates
-from tracoco.project.cases import Case, image_hashes, source_hashes
-from tracoco.project.splits import Splits, check_duplicates, identical_images
+from tracoco.project.cases import Case, source_hashes
+from tracoco.project.fingerprint import take_fingerprint
+from tracoco.project.splits import Splits, check_duplicates
+
+COPIES = [("a", "c")]
+"""Cases that have the same voxels."""
+Save = Callable[..., Path]
 
 
 @pytest.fixture
 def cases(tmp_path: Path) -> list[Case]:
-    contents = {"a": b"one", "b": b"two", "c": b"one", "d": b"three"}
-    for name, content in contents.items():
-        (tmp_path / f"{name}.nii").write_bytes(content)
-    return [Case(name, (tmp_path / f"{name}.nii",), tmp_path / "label") for name in contents]
+    return [Case(name, (tmp_path / f"{name}.nii",), tmp_path / "label") for name in "abcd"]
 
 
 def test_a_copy_in_another_part_is_an_error_that_names_both(cases: list[Case]) -> None:
     with pytest.raises(UserError) as error:
-        check_duplicates(cases, Splits(("a", "b"), ("d",), (), ("c",)))
+        check_duplicates(COPIES, cases, Splits(("a", "b"), ("d",), (), ("c",)))
     text = str(error.value)
     assert text.startswith("case 'a' (labelled) and case 'c' (test) have the same image: ")
     assert "a.nii and " in text
@@ -32,51 +35,22 @@ def test_a_copy_in_another_part_is_an_error_that_names_both(cases: list[Case]) -
 
 
 def test_a_copy_in_the_same_part_is_only_told(cases: list[Case]) -> None:
-    notes = check_duplicates(cases, Splits(("a", "b", "c"), ("d",), (), ()))
+    notes = check_duplicates(COPIES, cases, Splits(("a", "b", "c"), ("d",), (), ()))
     assert notes == ["cases 'a' and 'c' have the same image"]
 
 
 def test_a_labelled_and_an_unlabelled_copy_are_an_error(cases: list[Case]) -> None:
     with pytest.raises(UserError, match=r"'a' \(labelled\) and case 'c' \(unlabelled\)"):
-        check_duplicates(cases, Splits(("a", "b"), ("c", "d"), (), ()))
+        check_duplicates(COPIES, cases, Splits(("a", "b"), ("c", "d"), (), ()))
 
 
 def test_a_copy_whose_label_is_hidden_for_a_simulation_is_only_told(cases: list[Case]) -> None:
-    notes = check_duplicates(cases, Splits(("a", "b"), ("c", "d"), (), (), hidden=("c",)))
+    notes = check_duplicates(COPIES, cases, Splits(("a", "b"), ("c", "d"), (), (), hidden=("c",)))
     assert notes == ["cases 'a' and 'c' have the same image"]
 
 
 def test_cases_of_no_part_do_not_count(cases: list[Case]) -> None:
-    assert check_duplicates(cases, Splits(("a", "b"), ("d",), (), ())) == []
-
-
-def test_only_images_of_one_size_are_read(
-    cases: list[Case], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = []
-
-    def counted(case: Case) -> tuple[str, ...]:
-        read.append(case.id)
-        return image_hashes(case)
-
-    monkeypatch.setattr(duplicates, "image_hashes", counted)
-    assert [[case.id for case in same] for same in identical_images(cases)] == [["a", "c"]]
-    assert read == ["a", "b", "c"]
-
-
-def test_a_series_is_compared_by_its_files(tmp_path: Path) -> None:
-    for series, last in (("x", b"2"), ("y", b"2"), ("z", b"3")):
-        (tmp_path / series).mkdir()
-        (tmp_path / series / "1.dcm").write_bytes(b"1")
-        (tmp_path / series / "2.dcm").write_bytes(last)
-    cases = [Case(series, (tmp_path / series,), None) for series in "xyz"]
-    assert [[case.id for case in same] for same in identical_images(cases)] == [["x", "y"]]
-
-
-def test_all_channels_must_be_alike(cases: list[Case]) -> None:
-    a, b, c, _ = (case.images[0] for case in cases)
-    two = [Case("p", (a, b), None), Case("q", (c, b), None), Case("r", (b, a), None)]
-    assert [[case.id for case in same] for same in identical_images(two)] == [["p", "q"]]
+    assert check_duplicates(COPIES, cases, Splits(("a", "b"), ("d",), (), ())) == []
 
 
 def write_both(path: Path, image: NDArray[Any], label: NDArray[Any]) -> Case:
@@ -104,17 +78,32 @@ def test_a_label_in_the_same_file_does_not_tell_images_apart(tmp_path: Path, suf
         "d": (image.reshape(5, 4, 6), label.reshape(5, 4, 6)),
     }
     cases = [write_both(tmp_path / f"{id_}{suffix}", *both) for id_, both in contents.items()]
-    assert [[case.id for case in same] for same in identical_images(cases)] == [["a", "c"]]
+    splits = Splits(("a", "b"), ("d",), (), ("c",))
+    copies = take_fingerprint(cases, splits).copies
+    assert copies == (("a", "c"),)
     # What is prepared from a file changes with its label too.
     assert len({source_hashes(case)["images"][0] for case in cases}) == 4
     with pytest.raises(UserError, match=r"case 'a' \(labelled\) and case 'c' \(test\)"):
-        check_duplicates(cases, Splits(("a", "b"), ("d",), (), ("c",)))
+        check_duplicates(copies, cases, splits)
 
 
-def test_a_damaged_file_is_left_to_those_who_open_it(tmp_path: Path) -> None:
-    for name in ("a.h5", "b.h5", "c.npz"):
-        (tmp_path / name).write_bytes(b"no scan")
-    cases = [Case(name, (tmp_path / name,), None) for name in ("a.h5", "b.h5", "c.npz")]
-    assert [[case.id for case in same] for same in identical_images(cases)] == [
-        ["a.h5", "b.h5", "c.npz"]
+def test_all_channels_must_be_alike(tmp_path: Path, save: Save) -> None:
+    random = np.random.default_rng(0)
+    files = {name: save(tmp_path / f"{name}.nii", random.random((4, 5, 6))) for name in "xy"}
+    copy = shutil.copy(files["x"], tmp_path / "copy.nii")
+    label = save(tmp_path / "label.nii", np.ones((4, 5, 6), dtype=np.uint8))
+    cases = [
+        Case("p", (files["x"], files["y"]), label),
+        Case("q", (Path(copy), files["y"]), label),
+        Case("r", (files["y"], files["x"]), label),
     ]
+    assert take_fingerprint(cases, Splits(("p", "q", "r"), (), (), ())).copies == (("p", "q"),)
+
+
+def test_the_same_voxels_in_another_file_are_a_copy(tmp_path: Path, save: Save) -> None:
+    image = np.random.default_rng(0).random((4, 5, 6), dtype=np.float32)
+    label = save(tmp_path / "label.nii", np.ones((4, 5, 6), dtype=np.uint8))
+    packed, plain = (save(tmp_path / f"scan{suffix}", image) for suffix in (".nii.gz", ".nii"))
+    cases = [Case("packed", (packed,), label), Case("plain", (plain,), label)]
+    found = take_fingerprint(cases, Splits(("packed", "plain"), (), (), ())).copies
+    assert found == (("packed", "plain"),)

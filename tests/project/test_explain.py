@@ -1,11 +1,11 @@
 from dataclasses import replace
 
+from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.explain import Explanation, explain_plan, plans_by_memory
 from tracoco.project.explain_values import Reason
-from tracoco.project.fingerprint import Fingerprint, LabelValue
+from tracoco.project.fingerprint import Fingerprint, Foreground, LabelValue
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan, stored_shapes
-from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 
 def ct(

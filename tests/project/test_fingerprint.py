@@ -9,8 +9,10 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import survey as look_module
+from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import (
     Fingerprint,
+    Foreground,
     LabelValue,
     read_fingerprint,
     take_fingerprint,
@@ -18,7 +20,6 @@ from tracoco.project.fingerprint import (
 )
 from tracoco.project.layouts import find_cases
 from tracoco.project.splits import Splits
-from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 from tracoco.scans import reader
 
 SPLITS = Splits(labelled=("a", "b"), unlabelled=("u", "v"), validation=(), test=("c",))

@@ -7,11 +7,11 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project import machine as module
+from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.machine import CPU_SIZES, GPU_SIZES, Machine, find_machine, plan_gb
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseStatistics
 
 TRUNK = ((340, 340, 220), (1.0, 1.0, 1.0))
 THICK = ((340, 340, 20), (1.0, 1.0, 5.0))

@@ -9,6 +9,7 @@ from tracoco.config import FILTERS, NetworkConfig, Precision
 from tracoco.networks import NETWORKS
 from tracoco.networks.build import build_network
 from tracoco.presets import load_config
+from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.machine import (
     KEPT_MAPS,
@@ -22,7 +23,6 @@ from tracoco.project.machine import (
 )
 from tracoco.project.plan import Plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseStatistics
 from tracoco.training.step_cost import step_bytes
 
 

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.project.fingerprint import Fingerprint, LabelValue
+from tracoco.project.case_statistics import CaseStatistics, Intensities
+from tracoco.project.fingerprint import Fingerprint, Foreground, LabelValue
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 FINGERPRINT = Fingerprint(
     cases=(

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.derive import choose_statistics, suitable_voxels
 from tracoco.project.explain import explain_plan
 from tracoco.project.explain_values import Reason
-from tracoco.project.fingerprint import Fingerprint, LabelValue
+from tracoco.project.fingerprint import Fingerprint, Foreground, LabelValue
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.planner import make_plan
-from tracoco.project.survey import CaseStatistics, Foreground, Intensities
 
 Percentiles = tuple[float, float, float, float, float]
 

@@ -8,7 +8,8 @@ from tracoco.errors import UserError
 from tracoco.geometry import Box
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import foreground_voxels, prepare_case
+from tracoco.project.prepare import prepare_case
+from tracoco.project.store import foreground_voxels
 
 Save = Callable[..., Path]
 

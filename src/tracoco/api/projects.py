@@ -228,7 +228,7 @@ def _create(request: _Request) -> InitResult:
                 workers=request.workers,
                 on_case=on_case,
             )
-    return InitResult(project, proposal)
+    return InitResult(project, replace(proposal, origin=project.load_origin()))
 
 
 def _update(request: _Request) -> InitResult:
@@ -247,6 +247,9 @@ def _update(request: _Request) -> InitResult:
             scans = len(update.proposal.cases)
             with counted("looking at scans", scans, request.console) as on_case:
                 apply_update(project, update, workers=request.workers, on_case=on_case)
+            update = replace(
+                update, proposal=replace(update.proposal, origin=project.load_origin())
+            )
     return InitResult(project, update.proposal, update)
 
 

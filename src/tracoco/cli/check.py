@@ -16,7 +16,7 @@ from tracoco.console import print_json, print_table, say
 from tracoco.text import count
 
 if TYPE_CHECKING:
-    from tracoco.project.check.problem import Row
+    from tracoco.project.check.rows import Row
     from tracoco.project.plan import Plan
 
 SHOWN = 4
@@ -39,7 +39,7 @@ def check(
     Example: tracoco check heart
     """
     from tracoco.api.projects import check as check_scans
-    from tracoco.project.check.problem import noted
+    from tracoco.project.check.rows import noted
 
     checked = check_scans(path, workers=workers)
     material = checked.material

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from tracoco.digest import array_digest, digest
+from tracoco.digest import digest
 from tracoco.errors import UserError
 from tracoco.files import content_hash, read_json, write_json
-from tracoco.scans.reader import has_label, read_grid, read_image
-from tracoco.scans.scan import Shape
 from tracoco.settings import Settings, checked
 
 SAFE_ID = re.compile(r"\w[\w .+@=,()-]*")
@@ -92,16 +90,6 @@ def source_bytes(case: Case) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def image_hashes(case: Case) -> tuple[str, ...]:
-    """Content of the images alone: their files, or their voxels where a label is in the file."""
-    return tuple(_readable(_image_content, path) for path in case.images)
-
-
-def image_sizes(case: Case) -> tuple[int | Shape, ...]:
-    """What images must have in common to be the same; cheap, since no voxel is read."""
-    return tuple(_readable(_image_size, path) for path in case.images)
-
-
 def _of_each(case: Case, know: Callable[[Path], str]) -> dict[str, Any]:
     images = [_readable(know, path) for path in case.images]
     return {"images": images, "label": _readable(know, case.label) if case.label else None}
@@ -121,24 +109,6 @@ def _content(path: Path) -> str:
     if files == [path]:
         return content_hash(path)
     return digest([[file.name, content_hash(file)] for file in files])
-
-
-def _image_content(path: Path) -> str:
-    return array_digest(read_image(path).array) if _beside_label(path) else _content(path)
-
-
-def _image_size(path: Path) -> int | Shape:
-    if _beside_label(path):
-        return read_grid(path).shape
-    return sum(file.stat().st_size for file in _files(path))
-
-
-def _beside_label(path: Path) -> bool:
-    """Whether an image shares its file with a label."""
-    try:
-        return has_label(path)
-    except UserError:  # just a file here: whoever opens the scan says what is wrong with it
-        return False
 
 
 def _stamp(path: Path) -> str:

@@ -134,7 +134,7 @@ def propose(found: Found, choice: SplitChoice) -> Proposal:
     drawn = _divided(cases, found, choice)
     splits = hide_labels(drawn, choice.hide_labels)
     check_splits(splits, cases, "the split")
-    notes = [*found.notes, *check_duplicates(cases, splits)]
+    notes = list(found.notes)
     if splits.hidden:
         notes.append(
             f"{len(splits.hidden)} labels are hidden: these cases count as unlabelled, "
@@ -205,6 +205,7 @@ def create_project(  # noqa: PLR0913  # the same
     find_machine(device, memory_gb)  # what cannot be planned for is told before scans are read
     cases, splits = proposal.cases, proposal.splits
     fingerprint = take_fingerprint(cases, splits, on_case=on_case, workers=workers)
+    proposal = with_duplicates_noted(proposal, fingerprint)
     known = proposal.origin.plan
     plan = make_plan(fingerprint, dimensions, overrides=known, memory_gb=memory_gb, device=device)
     planned = zip(plan.label_values, plan.class_names, strict=True)
@@ -221,6 +222,13 @@ def create_project(  # noqa: PLR0913  # the same
             out.rmdir()
         raise
     return project
+
+
+def with_duplicates_noted(proposal: Proposal, fingerprint: Fingerprint) -> Proposal:
+    """The proposal with a note for each image that is there twice; refused where that leaks."""
+    notes = check_duplicates(fingerprint.copies, proposal.cases, proposal.splits)
+    origin = replace(proposal.origin, notes=(*proposal.origin.notes, *notes))
+    return replace(proposal, origin=origin)
 
 
 def write_project(

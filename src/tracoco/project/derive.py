@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.survey import CaseStatistics, Intensities
 from tracoco.scans.scan import Shape, Spacing
 
 Axis = Literal[0, 1, 2]

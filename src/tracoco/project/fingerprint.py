@@ -1,8 +1,7 @@
 """What a data set looks like before it is planned: sizes, spacings, intensities, label values."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,23 +12,31 @@ from pydantic import TypeAdapter, ValidationError
 
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.project.cases import Case, source_bytes
-from tracoco.project.splits import Splits
-from tracoco.project.survey import (
+from tracoco.project.case_statistics import (
     MOST_VALUES,
+    PERCENTILES,
     CaseStatistics,
-    Foreground,
-    Look,
-    LookTask,
-    describe_foreground,
-    look_at,
-    lost_look,
+    six_digits,
 )
-from tracoco.project.workers import in_parallel, suitable_workers
+from tracoco.project.cases import Case
+from tracoco.project.splits import Splits
+from tracoco.project.survey import CaseSurvey, SurveyTask, survey_cases
 
 MOST_OF_A_CASE = 10_000
 MOST_OF_ALL = 1_000_000
 """Foreground voxels that are held in memory, however many labelled cases there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreground:
+    """One channel inside the structures of all labelled scans."""
+
+    low: float
+    """0.5 percent lie below."""
+    high: float
+    """0.5 percent lie above."""
+    mean: float
+    sd: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class Fingerprint:
     foreground: tuple[Foreground, ...] = ()
     """Intensities inside the structures, by channel, of the cases that teach with a label: those
     kept for validation and test have no say in how scans are normalised."""
+    copies: tuple[tuple[str, ...], ...] = ()
+    """Ids of the cases that have the same voxels as others, those that are alike together."""
 
 
 def take_fingerprint(
@@ -67,16 +76,7 @@ def take_fingerprint(
         on_case: called with the id of each case once it is dealt with.
         workers: processes; None for as many as suit the machine and the data.
     """
-    if workers is None:
-        workers = suitable_workers(sum(map(source_bytes, cases)))
-    tasks = _tasks(cases, splits)
-    looks: dict[str, Look] = {}
-    with closing(in_parallel(look_at, tasks, workers, died=lost_look)) as results:
-        for task, look in results:
-            looks[task.case.id] = look
-            if on_case:
-                on_case(task.case.id)
-    return _summary([looks[case.id] for case in cases])
+    return _summary(survey_cases(_tasks(cases, splits), on_case, workers))
 
 
 def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
@@ -112,37 +112,62 @@ def _with_new_names(content: Any) -> Any:
     return content | {"cases": cases}
 
 
-def _tasks(cases: Sequence[Case], splits: Splits) -> list[LookTask]:
-    fraction = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
+def _tasks(cases: Sequence[Case], splits: Splits) -> list[SurveyTask]:
+    most = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
     teaching, annotated = set(splits.labelled), splits.annotated
     return [
-        LookTask(
+        SurveyTask(
             case if case.id in annotated else replace(case, label=None),
-            fraction if case.id in teaching else 0,
+            most if case.id in teaching else 0,
         )
         for case in cases
     ]
 
 
-def _summary(looks: Sequence[Look]) -> Fingerprint:
-    facts = tuple(look.facts for look in looks if look.facts)
+def _summary(surveys: Sequence[CaseSurvey]) -> Fingerprint:
+    known = tuple(survey.statistics for survey in surveys if survey.statistics)
     voxels: Counter[int] = Counter()
     holders: Counter[int] = Counter()
-    for look in looks:
-        voxels.update(look.label_voxels)
-        holders.update(look.label_voxels.keys())
+    for survey in surveys:
+        if survey.label:
+            voxels.update(survey.label.voxels)
+            holders.update(survey.label.voxels.keys())
     labels = tuple(LabelValue(value, voxels[value], holders[value]) for value in sorted(voxels))
-    problems = [problem for look in looks for problem in look.problems]
-    problems += _channel_problems(facts)
+    problems = [
+        problem
+        for survey in surveys
+        for problem in (*survey.image_problems, *survey.label_problems)
+    ]
+    problems += _channel_problems(known)
     if not problems:  # a broken label would also be missed here
         problems += _value_problems([fact.value for fact in labels])
     raise_all(problems)
-    return Fingerprint(facts, labels, describe_foreground(_joined(looks)))
+    return Fingerprint(known, labels, describe_foreground(_joined(surveys)), _copies(surveys))
 
 
-def _joined(looks: Sequence[Look]) -> NDArray[np.float32]:
-    samples = [look.foreground for look in looks if look.foreground is not None]
+def _copies(surveys: Sequence[CaseSurvey]) -> tuple[tuple[str, ...], ...]:
+    by_voxels: dict[str, list[str]] = defaultdict(list)
+    for survey in surveys:
+        if survey.image:
+            by_voxels[survey.image.digest].append(survey.case.id)
+    return tuple(tuple(alike) for alike in by_voxels.values() if len(alike) > 1)
+
+
+def _joined(surveys: Sequence[CaseSurvey]) -> NDArray[np.float32]:
+    labels = [survey.label for survey in surveys if survey.label]
+    samples = [label.foreground for label in labels if label.foreground is not None]
     return np.concatenate(samples, axis=1) if samples else np.zeros((0, 0), dtype=np.float32)
+
+
+def describe_foreground(samples: NDArray[np.float32]) -> tuple[Foreground, ...]:
+    """Describe each channel of samples [C, N] of all labelled scans; none without any voxel."""
+    return tuple(_described(values) for values in samples) if samples.size else ()
+
+
+def _described(values: NDArray[np.float32]) -> Foreground:
+    low, high = np.percentile(values, (PERCENTILES[0], PERCENTILES[-1]))
+    mean, sd = values.mean(dtype=np.float64), values.std(dtype=np.float64)
+    return Foreground(six_digits(low), six_digits(high), six_digits(mean), six_digits(sd))
 
 
 def _channel_problems(facts: Sequence[CaseStatistics]) -> list[str]:

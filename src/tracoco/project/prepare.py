@@ -1,22 +1,40 @@
-"""Fill the store of a project; what is done already is not done again."""
+"""Bring the scans of a project to the network's grid and fill the store with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tracoco.errors import UserError, collected, raise_all
 from tracoco.files import read_json, write_json
+from tracoco.geometry import Box
 from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps, unsafe_ids
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import prepare_case
-from tracoco.project.store import facts_file, has_arrays, remove_abandoned, write_case
+from tracoco.project.preprocess import (
+    check_channels,
+    class_indices,
+    kept_box,
+    label_to_network_grid,
+    to_network_grid,
+)
+from tracoco.project.store import (
+    PreparedCase,
+    facts_file,
+    has_arrays,
+    remove_abandoned,
+    write_case,
+)
 from tracoco.project.survey import death_of
 from tracoco.project.workers import in_parallel, suitable_workers
+from tracoco.scans.checks import check_geometry
+from tracoco.scans.reader import read_images, read_label
+from tracoco.scans.scan import LabelScan, Scan, Shape, Spacing
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +146,70 @@ def _lost(task: PrepareTask, how: str) -> list[str]:
 def _one_thread() -> None:
     """Processes share the cores; threads in each would only get in one another's way."""
     torch.set_num_threads(1)
+
+
+VOXELS = {
+    "above_background": "its voxels above the constant background",
+    "above_air": "its voxels brighter than air",
+    "all": "all its voxels",
+}
+"""`Plan.statistics_over` in words."""
+
+
+def prepare_case(case: Case, plan: Plan) -> PreparedCase:
+    """Read a case and bring it to the network's grid; its label is opened only if it has one."""
+    scan = read_images(case.images)
+    return prepare_scans(scan, read_label(case.label) if case.label else None, plan)
+
+
+def prepare_scans(scan: Scan, label: LabelScan | None, plan: Plan) -> PreparedCase:
+    """Check an image and its label, and bring both to the network's grid."""
+    about = scan.header
+    check_channels(about.channels, plan, about.source)
+    if label:
+        check_geometry(about, label.header)
+    box = kept_box(scan.array, plan)
+    image = to_network_grid(scan.array, scan.spacing_mm, plan, box)
+    indices, lost = _prepare_label(label, scan.spacing_mm, plan, box) if label else (None, 0)
+    a, b, c = (
+        box.size[axis] * about.spacing_mm[axis] / length
+        for axis, length in zip(plan.stored_axes, image.shape[1:], strict=True)
+    )
+    steps = (
+        "axes turned to right, anterior, superior",
+        *_cropping(about.shape, box, lost),
+        *(f"channel {number} {_clipping(plan, number)}" for number in range(plan.channels)),
+        f"axes {plan.stored_axes} stored in this order",
+        f"resampled from {box.size} voxels of {about.spacing_mm} mm",
+    )
+    return PreparedCase(image, indices, (a, b, c), about.shape, box, steps)
+
+
+def _prepare_label(
+    label: LabelScan, spacing_mm: Spacing, plan: Plan, box: Box
+) -> tuple[NDArray[np.uint8], int]:
+    """The label of the part that is kept, and how many voxels of structures lie outside of it."""
+    indices = class_indices(label.array, plan, label.source)
+    kept = indices[box.slices]
+    lost = int(np.count_nonzero(indices) - np.count_nonzero(kept))
+    return label_to_network_grid(kept, spacing_mm, plan), lost
+
+
+def _cropping(shape: Shape, box: Box, lost: int) -> Iterator[str]:
+    if box.size != shape:
+        yield f"voxels {box.start} to before {box.stop} of {shape}: the rest is a constant margin"
+    if lost:
+        yield f"{lost} labelled voxels lost, which lie in that margin"
+
+
+def _clipping(plan: Plan, channel: int) -> str:
+    window = plan.window[channel]
+    percentiles = f"percentiles {plan.low_percentile} and {plan.high_percentile}"
+    ends = f"{window[0]} and {window[1]}" if window else f"its {percentiles}"
+    if plan.normalisation == "range":
+        return f"clipped at {ends} and scaled to [0, 1]"
+    if window:
+        mean, sd = plan.window_scale(channel, window)
+        return f"clipped at {ends}, less {mean:g}, divided by {sd:g}"
+    voxels = VOXELS[plan.statistics_over[channel]]
+    return f"less the mean and divided by the deviation of {voxels}, clipped at {percentiles}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from tracoco.digest import digest
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
-from tracoco.project.cases import Case, image_hashes, image_sizes
+from tracoco.project.cases import Case
 from tracoco.settings import Settings, checked
 
 TRAINING = ("labelled", "unlabelled")
@@ -188,40 +188,32 @@ def with_fewer_labels(splits: Splits, count: int | None, source: Path) -> Splits
     return replace(splits, labelled=kept, unlabelled=(*splits.unlabelled, *hidden))
 
 
-def check_duplicates(cases: Iterable[Case], splits: Splits) -> list[str]:
+def check_duplicates(
+    copies: Iterable[Sequence[str]], cases: Sequence[Case], splits: Splits
+) -> list[str]:
     """Refuse an image that is in two parts of the split; a note for each other that is twice.
 
     Where labels are hidden to simulate having fewer, the case counts as labelled: the two learn
     together either way, and nobody chose to part them.
+
+    Args:
+        copies: ids of cases that have the same voxels, those that are alike together.
+        cases: all cases.
+        splits: cases of no part do not count.
     """
     part_of = {id_: part for part, ids in splits.parts.items() for id_ in ids}
     part_of |= dict.fromkeys(splits.hidden, "labelled")
+    image_of = {case.id: case.images[0] for case in cases}
     problems, notes = [], []
-    for same in identical_images(case for case in cases if case.id in part_of):
-        for first, second in combinations(same, 2):
-            parts = part_of[first.id], part_of[second.id]
-            if parts[0] == parts[1]:
-                notes.append(f"cases '{first.id}' and '{second.id}' have the same image")
+    for alike in copies:
+        for first, second in combinations([id_ for id_ in alike if id_ in part_of], 2):
+            if part_of[first] == part_of[second]:
+                notes.append(f"cases '{first}' and '{second}' have the same image")
             else:
                 problems.append(
-                    f"case '{first.id}' ({parts[0]}) and case '{second.id}' ({parts[1]}) have the "
-                    f"same image: {first.images[0]} and {second.images[0]}. Remove one of them, or "
-                    "put both into one part"
+                    f"case '{first}' ({part_of[first]}) and case '{second}' ({part_of[second]}) "
+                    f"have the same image: {image_of[first]} and {image_of[second]}. Remove one "
+                    "of them, or put both into one part"
                 )
     raise_all(problems)
     return notes
-
-
-def identical_images(cases: Iterable[Case]) -> list[list[Case]]:
-    """Cases whose images are alike to the last byte, whatever their labels are.
-
-    Images of different sizes differ, so that most scans need not be read.
-    """
-    by_size = defaultdict(list)
-    for case in cases:
-        by_size[image_sizes(case)].append(case)
-    by_content = defaultdict(list)
-    for alike in by_size.values():
-        for case in alike if len(alike) > 1 else ():
-            by_content[image_hashes(case)].append(case)
-    return [alike for alike in by_content.values() if len(alike) > 1]

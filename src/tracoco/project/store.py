@@ -14,14 +14,39 @@ from numpy.typing import NDArray
 from tracoco.digest import digest
 from tracoco.errors import UserError
 from tracoco.files import atomic_path, read_json, write_json
+from tracoco.geometry import Box
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import PreparedCase, foreground_voxels
 from tracoco.project.splits import Splits
 from tracoco.scans.scan import Shape, Spacing
 
 PARTS = ("image", "label", "foreground")
 ABANDONED_SECONDS = 3600
 """A half-written file that nobody wrote to for so long belongs to a process that was killed."""
+
+
+MOST_FOREGROUND = 1000
+"""Foreground voxels kept a case: enough places for crops, and read in no time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedCase:
+    """What the store keeps of a case; without a label the case is unlabelled."""
+
+    image: NDArray[np.float32]
+    label: NDArray[np.uint8] | None
+    spacing_mm: Spacing
+    scan_shape: Shape
+    """Of the whole scan, by canonical axes."""
+    box: Box
+    """The part of the scan that is stored, by canonical axes."""
+    steps: tuple[str, ...]
+    """What was done to the scan, for a person."""
+
+    @property
+    def shape(self) -> Shape:
+        """Of the spatial axes, in stored order."""
+        a, b, c = self.image.shape[1:]
+        return (a, b, c)
 
 
 def facts_file(root: Path, id_: str) -> Path:
@@ -63,6 +88,22 @@ def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: 
         "steps": prepared.steps,
     }
     write_json(facts_file(root, id_), facts | more)
+
+
+def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
+    """Some foreground voxels [N, 3], always the same for a case.
+
+    No class has more than an equal share, so that a small structure is not lost among large ones.
+    """
+    generator = np.random.default_rng(int(digest(id_)[:16], 16))
+    present = np.unique(label[label > 0])
+    chosen = []
+    for index in present:
+        places = np.flatnonzero(label == index)
+        count = min(MOST_FOREGROUND // len(present), len(places))
+        chosen.append(np.sort(generator.choice(places, count, replace=False)))
+    flat = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+    return np.stack(np.unravel_index(flat, label.shape), axis=1).astype(np.int32)
 
 
 def class_voxels(label: NDArray[np.uint8], classes: int) -> list[int]:

@@ -8,14 +8,14 @@ from typing import Any
 from tracoco.errors import UserError, raise_all
 from tracoco.files import write_text
 from tracoco.project.cases import Case
-from tracoco.project.create import OnCase, Proposal, write_project
+from tracoco.project.create import OnCase, Proposal, with_duplicates_noted, write_project
 from tracoco.project.fingerprint import Fingerprint, read_fingerprint, take_fingerprint
 from tracoco.project.folder import Project
 from tracoco.project.layouts import Found
 from tracoco.project.machine import Device
 from tracoco.project.plan import Plan, write_plan
 from tracoco.project.planner import make_plan
-from tracoco.project.splits import PARTS, Splits, check_duplicates, check_splits, with_groups
+from tracoco.project.splits import PARTS, Splits, check_splits, with_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def propose_update(project: Project, found: Found) -> Update:
     changed = _with_cases(splits, known, [cases[id_] for id_ in (*newly, *added)], wanted)
     merged = tuple(sorted(cases.values(), key=lambda case: case.id))
     check_splits(changed, merged, "the split")
-    notes = (*found.notes, *_kept_apart(changed, wanted), *check_duplicates(merged, changed))
+    notes = (*found.notes, *_kept_apart(changed, wanted))
     return Update(Proposal(merged, changed, replace(origin, notes=notes)), added, newly)
 
 
@@ -76,7 +76,7 @@ def apply_update(
         proposal.cases, proposal.splits, on_case=on_case, workers=workers
     )
     _check_plan(plan, fingerprint, project)
-    write_project(project, proposal, fingerprint)
+    write_project(project, with_duplicates_noted(proposal, fingerprint), fingerprint)
 
 
 def _removed(known: Mapping[str, Case], found: Mapping[str, Case]) -> list[str]:

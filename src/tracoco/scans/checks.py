@@ -61,6 +61,21 @@ def check_same_grid(first: ScanHeader, second: ScanHeader) -> None:
         )
 
 
+def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
+    """Refuse a label that does not lie on the voxels of its image."""
+    if image.shape != label.shape:
+        raise UserError(
+            f"{label.source} has the shape {label.shape}, its image {image.source} "
+            f"{image.shape}; resample the label to the grid of the image"
+        )
+    apart = voxels_apart(image.affine, label.affine, image.shape)
+    if apart > SAME_GRID:
+        raise UserError(
+            f"{label.source} lies up to {apart:.3g} voxels away from its image {image.source}, "
+            "by the affines of both; resample the label, or copy the affine if only that is wrong"
+        )
+
+
 def time_series(volumes: int, path: Path) -> UserError:
     """The problem of a file with one volume after the other; channels would be another matter."""
     return UserError(

@@ -108,17 +108,17 @@ def _describe(header: Header, path: Path) -> ScanHeader:
 
 def _read(path: Path) -> Stored:
     header_file, voxel_file = _files(path)
-    with opened(voxel_file) as file:
+    with opened(header_file) as file:
+        header = _parse(file.read(nibabel.Nifti2Header.sizeof_hdr), path)
+        about = _describe(header, path)  # what is no scan is refused before its voxels are read
+        file.seek(0)
         content = file.read()  # to the end: only then has gzip checked its sum
-    start_of_file = content
-    if header_file != voxel_file:
-        with opened(header_file) as file:
-            start_of_file = file.read()
-    header = _parse(start_of_file, path)
-    about = _describe(header, path)
     start = int(header.get_data_offset())
     if header_file == voxel_file:
         start = max(start, header.sizeof_hdr)  # a half of a pair under the name of a whole
+    else:
+        with opened(voxel_file) as file:
+            content = file.read()
     shape = (*about.grid.shape, about.channels)
     voxels = voxels_in(content, start, shape, header.get_data_dtype(), voxel_file)
     with sound_header(path, HeaderDataError):

@@ -113,11 +113,15 @@ def read_image(path: Path) -> Scan:
 
 def read_images(paths: Sequence[Path]) -> Scan:
     """Read the channels of one scan from several files; the first file gives grid and source."""
+    first = read_image(paths[0])
     if len(paths) == 1:  # to concatenate a single one would be to copy the scan
-        return read_image(paths[0])
-    read_grids(paths)
-    scans = [read_image(path) for path in paths]
-    return replace(scans[0], array=np.concatenate([scan.array for scan in scans]))
+        return first
+    arrays = [first.array]
+    for path in paths[1:]:
+        other = read_image(path)
+        check_same_grid(first.header, other.header)
+        arrays.append(other.array)
+    return replace(first, array=np.concatenate(arrays))
 
 
 def read_label(path: Path) -> LabelScan:

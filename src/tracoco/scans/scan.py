@@ -92,6 +92,13 @@ class Scan:
     source: Path
 
     @property
+    def header(self) -> ScanHeader:
+        """The same without the voxels."""
+        x, y, z = self.array.shape[1:]
+        geometry = ((x, y, z), self.affine, self.spacing_mm)
+        return ScanHeader(*geometry, len(self.array), self.grid, self.source)
+
+    @property
     def has_geometry(self) -> bool:
         """Whether the file says where its voxels lie; if not, affine and spacing are assumed."""
         return self.grid.has_geometry
@@ -106,6 +113,12 @@ class LabelScan:
     spacing_mm: Spacing
     grid: Grid
     source: Path
+
+    @property
+    def header(self) -> ScanHeader:
+        """The same without the voxels."""
+        x, y, z = self.array.shape
+        return ScanHeader((x, y, z), self.affine, self.spacing_mm, 1, self.grid, self.source)
 
     @property
     def has_geometry(self) -> bool:

@@ -1,32 +1,23 @@
 """The whole check: every case opened, the set judged, the needs added up."""
 
 import shutil
-import time
-import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from tracoco.errors import UserError
 from tracoco.project.cases import Case, source_bytes, unsafe_ids
-from tracoco.project.check.case_check import (
-    CaseCheck,
-    CheckTask,
-    check_case,
-    lost_check,
-    stored_shape,
-)
 from tracoco.project.check.data_set import set_rows
-from tracoco.project.check.problem import Row, error_rows, fault, noted
+from tracoco.project.check.rows import CaseCheck, Row, check_case, error_rows, fault, noted
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.plan import Plan
-from tracoco.project.prepared import prepare_case
+from tracoco.project.prepare import prepare_scans
 from tracoco.project.splits import Splits
-from tracoco.project.workers import in_parallel, suitable_workers
+from tracoco.project.survey import SurveyTask, survey_cases
 from tracoco.scans.scan import ScanHeader
 
 
@@ -109,33 +100,24 @@ class Needs:
 
 
 def needs_of(checks: Sequence[CaseCheck], plan: Plan | None, root: Path) -> Needs:
-    """Sizes by the part of a scan that is stored; memory and time by preparing a median case."""
+    """Sizes by the part of a scan that is stored; memory and time by the case that was prepared."""
     seen = [(one, one.header) for one in checks if one.header]
     disk = sum(_stored_bytes(one, header, plan) for one, header in seen)
     needs = Needs(disk, shutil.disk_usage(root).free)
-    sound = [(one, header) for one, header in seen if not _broken(one)]
-    if plan is None or not sound:
-        return needs
-    sound.sort(key=lambda item: _voxels(item[1]))
-    one, header = sound[len(sound) // 2]
-    hidden = None if one.part == "unlabelled" else one.case.label
-    tracemalloc.start()
-    start = time.perf_counter()
-    try:
-        prepare_case(replace(one.case, label=hidden), plan)
-    except UserError:  # what is wrong with it has a row of its own
-        return needs
-    finally:
-        seconds = time.perf_counter() - start
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    largest = max(_voxels(header) for _, header in seen)
-    fraction = sum(_voxels(header) for _, header in seen) / _voxels(header)
-    resampled = max(prod(stored_shape(*each, plan)) for each in seen) * RESAMPLED_BYTES
-    memory = int(peak * largest / _voxels(header)) + resampled * header.channels
-    return replace(
-        needs, memory_bytes=memory, prepare_seconds=seconds * fraction, measured_on=one.case.id
-    )
+    for one, header in seen:
+        cost = one.survey.cost
+        if plan and cost:
+            largest = max(_voxels(other) for _, other in seen)
+            scans = sum(_voxels(other) for _, other in seen) / _voxels(header)
+            voxels = max(prod(other.stored_shape(about, plan)) for other, about in seen)
+            memory = int(cost.peak_bytes * largest / _voxels(header))
+            return replace(
+                needs,
+                memory_bytes=memory + voxels * RESAMPLED_BYTES * header.channels,
+                prepare_seconds=cost.seconds * scans,
+                measured_on=one.case.id,
+            )
+    return needs
 
 
 def disk_rows(needs: Needs, root: Path) -> list[Row]:
@@ -151,10 +133,6 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.2g} GB" if count >= 1e8 else f"{count / 1e6:.2g} MB"
 
 
-def _broken(one: CaseCheck) -> bool:
-    return any(row.severity == "error" for row in one.rows)
-
-
 def _voxels(header: ScanHeader) -> int:
     return prod(header.shape) * header.channels
 
@@ -162,7 +140,7 @@ def _voxels(header: ScanHeader) -> int:
 def _stored_bytes(one: CaseCheck, header: ScanHeader, plan: Plan | None) -> int:
     labelled = one.part != "unlabelled"
     each = IMAGE_BYTES * header.channels + (LABEL_BYTES if labelled else 0)
-    return prod(stored_shape(one, header, plan)) * each
+    return prod(one.stored_shape(header, plan)) * each
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +175,27 @@ def check(
         on_case: called with the id of each case once it has been looked at.
         workers: processes, each with one case in memory; None for as many as suit the machine.
     """
-    tasks = [CheckTask(case, material.parts[case.id], material.plan) for case in material.cases]
-    if workers is None:
-        workers = suitable_workers(sum(map(source_bytes, material.cases)))
-    done: dict[str, CaseCheck] = {}
-    with closing(in_parallel(check_case, tasks, workers, died=lost_check)) as results:
-        for task, result in results:
-            done[task.case.id] = result
-            if on_case:
-                on_case(task.case.id)
-    checks = [done[case.id] for case in material.cases]
-    needs = needs_of(checks, material.plan, material.root)
+    surveys = {one.case.id: one for one in survey_cases(_tasks(material), on_case, workers)}
+    plan, parts = material.plan, material.parts
+    checks = [check_case(surveys[case.id], parts[case.id], plan) for case in material.cases]
+    needs = needs_of(checks, plan, material.root)
     rows = [
         *material.rows,
         *disk_rows(needs, material.root),
-        *set_rows(checks, material.plan),
+        *set_rows(checks, plan),
         *(row for one in checks for row in one.rows),
     ]
     rows.sort(key=lambda row: (row.severity != "error", row.case))
     return Checked(tuple(rows), needs, material)
+
+
+def _tasks(material: Material) -> list[SurveyTask]:
+    """All cases; that of the median file size comes last and is prepared, to measure the needs."""
+    tasks = []
+    for case in sorted(material.cases, key=source_bytes):
+        unlabelled = material.parts[case.id] == "unlabelled"
+        tasks.append(SurveyTask(replace(case, label=None) if unlabelled else case))
+    if tasks and material.plan:
+        median = tasks.pop(len(tasks) // 2)
+        tasks.append(replace(median, prepare=partial(prepare_scans, plan=material.plan)))
+    return tasks

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracoco.project.check.case_check import CaseCheck, stored_shape
-from tracoco.project.check.problem import Row, fault, warning
+from tracoco.project.check.rows import CaseCheck, Row, fault, warning
 from tracoco.project.plan import Plan
 from tracoco.project.splits import TRAINING
 from tracoco.scans.scan import ScanHeader
@@ -33,7 +32,9 @@ def few_rows(checks: Sequence[CaseCheck]) -> list[Row]:
 
 def class_rows(checks: Sequence[CaseCheck], plan: Plan | None) -> list[Row]:
     """Classes that hardly any labelled case has."""
-    opened = [one.label_voxels for one in checks if one.label_voxels and one.part == "labelled"]
+    opened = [
+        one.survey.label.voxels for one in checks if one.survey.label and one.part == "labelled"
+    ]
     holders = {
         name: sum(value in voxels for voxels in opened)
         for value, name in _class_names(opened, plan).items()
@@ -132,8 +133,8 @@ def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
     """The same image twice: a leak where one is kept away, else it only counts double."""
     copies: dict[str, list[CaseCheck]] = defaultdict(list)
     for one in checks:
-        if one.content:
-            copies[one.content].append(one)
+        if one.survey.image:
+            copies[one.survey.image.digest].append(one)
     rows = []
     for first, *others in copies.values():
         for one in others:
@@ -153,7 +154,7 @@ def _room_rows(seen: Seen, plan: Plan) -> list[Row]:
     """Scans no larger than a crop: the two crops of a pair cannot lie apart."""
     rows = []
     for one, header in seen:
-        stored = stored_shape(one, header, plan)
+        stored = one.stored_shape(header, plan)
         axes = range(3 - plan.dimensions, 3)
         if all(stored[axis] <= plan.crop[axis] for axis in axes):
             sizes = (" x ".join(str(size[axis]) for axis in axes) for size in (stored, plan.crop))

@@ -74,12 +74,9 @@ def _chosen(data: Path, labels: Path | None, name: str | None) -> Layout:
     rows = {row.name: row for row in LAYOUTS}
     if name is not None and name not in rows:
         raise UserError(f"there is no layout '{name}'; {did_you_mean(name, rows)}")
-    fitting = [row for row in LAYOUTS if _recognised(row, data)]
     if name is None:
-        taking = [row for row in fitting if row.takes_labels] if labels else []
-        if not fitting:
-            raise _unknown(data)
-        return (taking or fitting)[0]
+        return _first_fitting(data, prefer_labels=labels is not None)
+    fitting = [row for row in LAYOUTS if _recognised(row, data)]
     if rows[name] not in fitting and not (labels and rows[name].takes_labels and data.is_dir()):
         others = f"it looks like {' or '.join(row.name for row in fitting)}" if fitting else ""
         raise UserError(
@@ -87,6 +84,15 @@ def _chosen(data: Path, labels: Path | None, name: str | None) -> Layout:
             f"{others or 'it looks like no other layout either'}"
         )
     return rows[name]
+
+
+def _first_fitting(data: Path, *, prefer_labels: bool) -> Layout:
+    """The first layout that fits; those behind it are not tried, since some look into files."""
+    taking = [row for row in LAYOUTS if row.takes_labels] if prefer_labels else []
+    for row in (*taking, *LAYOUTS):
+        if _recognised(row, data):
+            return row
+    raise _unknown(data)
 
 
 def _recognised(row: Layout, data: Path) -> bool:

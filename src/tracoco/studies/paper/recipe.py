@@ -13,7 +13,7 @@ from tracoco.errors import UserError, did_you_mean
 from tracoco.files import atomic_path
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
-from tracoco.project.survey import check_geometry
+from tracoco.scans.checks import check_geometry
 from tracoco.scans.reader import read_grid, read_grids, read_images, read_label, write_label
 from tracoco.scans.scan import Affine, Grid
 from tracoco.studies.paper.case_lists import PARTS, case_list
