@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tracoco.api.projects import InitResult, check, init, prepare
     from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
     from tracoco.config import Config
-    from tracoco.data.batch import Batch
+    from tracoco.data.batch import Batch, TensorPair
     from tracoco.data.crop_pair import crop_pair
     from tracoco.errors import UserError
     from tracoco.evaluation.context_sensitivity import context_sensitivity
@@ -55,7 +55,7 @@ _HOMES = {
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
     "tracoco.config": ("Config",),
-    "tracoco.data.batch": ("Batch",),
+    "tracoco.data.batch": ("Batch", "TensorPair"),
     "tracoco.data.crop_pair": ("crop_pair",),
     "tracoco.errors": ("UserError",),
     "tracoco.evaluation.context_sensitivity": ("context_sensitivity",),
@@ -79,6 +79,7 @@ __all__ = [
     "Predictor",
     "Project",
     "Run",
+    "TensorPair",
     "UserError",
     "__version__",
     "build_method",
