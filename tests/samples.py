@@ -1,5 +1,7 @@
 """Small scans that every part of the pipeline can be tried on."""
 
+import base64
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,9 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import torch
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tracoco.augmentation_config import AugmentationConfig
@@ -140,3 +145,15 @@ def make_method(
     torch.manual_seed(0)
     settings = SPARING.get(name, {}) | settings
     return build_method(MethodChoice(name=name, **settings), network, facts)
+
+
+def pixels(address: str) -> NDArray[np.float32]:
+    """The picture in a `data:` address, [rows, columns, RGB]."""
+    kind, _, content = address.partition(",")
+    assert kind == "data:image/png;base64"
+    picture: NDArray[np.float32] = imread(io.BytesIO(base64.b64decode(content)))
+    return picture[..., :3]
+
+
+def has_colour(picture: NDArray[np.float32], colour: str) -> bool:
+    return bool((np.abs(picture - to_rgb(colour)).max(axis=-1) < 0.05).any())

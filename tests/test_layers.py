@@ -7,12 +7,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "text", "malloc", "digest", "files", "geometry", "components"),
+    *("errors", "text", "malloc", "digest", "files", "geometry", "components", "slices"),
     *(
         "settings",
         "augmentation_config",
         "config",
         "presets",
+        "notebook",
         "console",
         "scans",
         "project",

@@ -1,5 +1,6 @@
 """Speaking to a person: progress on standard error, results alone on standard output."""
 
+import itertools
 import json
 import sys
 import time
@@ -9,6 +10,8 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tracoco.notebook import NotebookBar, in_notebook
 
 QUIET_SECONDS = 2.0
 WIDE = 120
@@ -38,9 +41,10 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def counted(title: str, total: int, console: Console | None) -> Iterator[Callable[[str], None]]:
-    """Give a function to call after each of `total` items: a bar with the time left on a terminal.
+    """Give a function to call after each of `total` items: a bar with the time left.
 
-    Elsewhere a line now and then, and none at all for what is done within two seconds.
+    Outside terminals and notebooks a line now and then, and none at all for what is done within
+    two seconds.
     """
     if console is None:
         yield lambda _: None
@@ -49,6 +53,9 @@ def counted(title: str, total: int, console: Console | None) -> Iterator[Callabl
         with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
             task = bar.add_task(title, total=total)
             yield lambda _: bar.advance(task)
+    elif in_notebook():
+        done, bar_below = itertools.count(1), NotebookBar(title, total)
+        yield lambda _: bar_below.move(next(done))
     else:
         yield _plain_counter(title, total)
 

@@ -1,18 +1,16 @@
 """Pictures, looked at pixel by pixel."""
 
-import base64
-import io
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
-from matplotlib.image import imread
 from numpy.typing import NDArray
+from samples import has_colour, pixels
 
 from tracoco.errors import UserError
-from tracoco.reporting.pictures import PREDICTION, TRUTH, CaseVolumes, draw_case
+from tracoco.reporting.pictures import CaseVolumes, draw_case
+from tracoco.slices import PREDICTION, TRUTH
 
 
 def block(*shape: int, start: int = 4, size: int = 4) -> NDArray[np.uint8]:
@@ -28,17 +26,6 @@ def volumes(
 ) -> CaseVolumes:
     image = np.random.default_rng(0).normal(size=truth.shape).astype(np.float32)
     return CaseVolumes(image, truth, prediction, spacing)
-
-
-def pixels(address: str) -> NDArray[np.float32]:
-    kind, _, content = address.partition(",")
-    assert kind == "data:image/png;base64"
-    picture: NDArray[np.float32] = imread(io.BytesIO(base64.b64decode(content)))
-    return picture[..., :3]
-
-
-def has_colour(picture: NDArray[np.float32], colour: str) -> bool:
-    return bool((np.abs(picture - to_rgb(colour)).max(axis=-1) < 0.05).any())
 
 
 def test_truth_and_prediction_are_both_outlined() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tracoco.reporting.pictures import VIEWS, centre, cut, shown_views, surroundings
+from tracoco.slices import VIEWS, centre, cut, shown_views, surroundings
 
 
 def test_the_centre_of_a_block_is_its_middle() -> None:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from tracoco.reporting.page import write_report
 from tracoco.reporting.run_record import RunRecord, ScoreSet
 from tracoco.runs.checkpoint import Weights
 from tracoco.runs.folder import RunFolder
+from tracoco.text import html_table
 from tracoco.training.train import train as train_run
 
 CheckpointName = Literal["last", "best"]
@@ -83,20 +83,17 @@ class Run:
     def _repr_html_(self) -> str:
         """A small table for a notebook."""
         config = self.settings
-        rows: dict[str, object] = {
-            "folder": self.folder,
-            "method": config.method.name,
-            "steps": config.training.length,
-            "labelled": len(RunFolder(self.folder).splits().labelled),
-        }
+        rows: list[tuple[str, object]] = [
+            ("folder", self.folder),
+            ("method", config.method.name),
+            ("steps", config.training.length),
+            ("labelled", len(RunFolder(self.folder).splits().labelled)),
+        ]
         for found in compare_runs([self.folder]):
             if found.dice is not None:
-                rows[f"Dice, {found.test_set or 'test'}"] = f"{found.dice:.1f} %"
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-            for name, value in rows.items()
-        )
-        return f"<table>{cells}</table>"
+                note = f" ({found.note})" if found.note else ""
+                rows.append((f"Dice, {found.test_set or 'test'}", f"{found.dice:.1f} %{note}"))
+        return html_table((), rows)
 
 
 def train(  # noqa: PLR0913 - each is an option of the command, with the same default

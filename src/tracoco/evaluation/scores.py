@@ -6,6 +6,7 @@ unit of the protocol, and None is undefined. Files and tables show the same numb
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal, get_args
@@ -13,6 +14,7 @@ from typing import Any, Literal, get_args
 from tracoco.errors import UserError, did_you_mean
 from tracoco.files import read_json
 from tracoco.settings import checked
+from tracoco.text import html_table, number, spread
 
 Units = Literal["mm", "voxel"]
 Empty = Literal["missed", "zero"]
@@ -257,6 +259,26 @@ class Evaluation:
         }
         told = " and ".join(moment for moment, true in moments.items() if true)
         return f"small components were removed {told} (--cct)" if told else ""
+
+    def _repr_html_(self) -> str:
+        """For a notebook: a row for each class and one for all, and what must be said of them."""
+        unit = self.protocol.units
+        columns = ("class", "cases", "Dice %", "Jaccard %", f"ASD {unit}", f"HD95 {unit}", "missed")
+        rows: list[tuple[str, Summary]] = [(row.name, row) for row in self.classes]
+        rows += [("all", self.summary)] if len(rows) > 1 else []
+        cells = [
+            (
+                name,
+                row.cases,
+                spread(row.dice, row.dice_sd),
+                number(row.jaccard),
+                *(number(distance, 2) for distance in (row.asd, row.hd95)),
+                row.missed,
+            )
+            for name, row in rows
+        ]
+        told = [each for each in (self.watermark, self.empty_as_zero, self.cleaning) if each]
+        return html_table(columns, cells) + "".join(f"<div>{escape(line)}</div>" for line in told)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `scores.json`."""

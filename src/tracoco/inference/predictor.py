@@ -1,5 +1,6 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from tracoco.scans.in_memory import as_scan
 from tracoco.scans.nifti import write_map
 from tracoco.scans.reader import read_image, write_label
 from tracoco.scans.scan import Grid, Scan, to_grid
+from tracoco.text import html_table, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,23 @@ class Prediction:
         """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
         found = self.maps[name]
         write_map(path, found.levels, found.step, self._grid())
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the slice through the middle of the structures, and their sizes."""
+        from tracoco.slices import draw_slice  # noqa: PLC0415 - matplotlib is for notebooks alone
+
+        placed = self.scan is not None and self.scan.has_geometry
+        spacing = self.scan.spacing_mm if self.scan else (1.0, 1.0, 1.0)
+        image = self.scan.array[0] if self.scan else np.zeros(self.label.shape, np.float32)
+        picture = f"<img src='{draw_slice(image, self.label, spacing)}'>"
+        values, sizes = np.unique(self.label[self.label != 0], return_counts=True)
+        voxel_ml = math.prod(spacing) / 1000
+        rows = [
+            (value, f"{size:,}", number(size * voxel_ml if placed else None))
+            for value, size in zip(values, sizes, strict=True)
+        ]
+        table = html_table(("label", "voxels", "ml"), rows) if rows else "no structure found"
+        return f"<div>{picture}</div>{table}"
 
     def _grid(self) -> Grid:
         if self.scan is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tracoco import text
+from tracoco import slices, text
 from tracoco.errors import UserError
 from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
@@ -67,7 +67,7 @@ def render(run: RunRecord) -> str:
             sets=[(each, case_pictures(each)) for each in run.scores],
             context=read_context(run.root),
             shown_cases=SHOWN_CASES,
-            colours={"truth": pictures.TRUTH, "prediction": pictures.PREDICTION},
+            colours={"truth": slices.TRUTH, "prediction": slices.PREDICTION},
             details=details,
         )
     )

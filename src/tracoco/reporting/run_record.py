@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -45,6 +46,10 @@ class ScoreSet:
     def cases(self) -> list[ScoredCase]:
         """The worst first."""
         return self.evaluation.cases
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the folder's name and its scores."""
+        return f"<b>{escape(self.name)}</b>{self.evaluation._repr_html_()}"
 
 
 def read_scores(path: Path) -> ScoreSet:

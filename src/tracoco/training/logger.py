@@ -34,6 +34,7 @@ from rich.progress import (
 )
 
 from tracoco.console import say
+from tracoco.notebook import NotebookBar, in_notebook
 from tracoco.runs.log import Record, RunLog, rewind_log
 
 WINDOW = 100
@@ -124,6 +125,8 @@ def shown_progress(title: str, done: int, total: int, console: Console | None) -
         with LiveDisplay.progress(console) as progress:
             task = progress.add_task(title, total=total, completed=done, figures="")
             yield LiveDisplay(progress, task)
+    elif in_notebook():
+        yield NotebookDisplay(title, total, done)
     else:
         yield PlainDisplay(title, total, done)
 
@@ -169,6 +172,14 @@ class LiveDisplay:
     def say(self, line: str) -> None:
         """Print above the bar."""
         self.bar.console.print(line, markup=False, highlight=False)
+
+
+class NotebookDisplay(NotebookBar):
+    """A bar with the loss terms in a notebook."""
+
+    def show(self, record: Record) -> None:
+        """Move the bar."""
+        self.move(record["step"] + 1, describe(record))
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
 from tracoco.methods.method import evaluating
 from tracoco.project.store import Store, StoredCase
-from tracoco.reporting.pictures import INK, cut
 from tracoco.runs.build import run_crop
+from tracoco.slices import INK, cut
 from tracoco.studies.paper.figure import Drawn, Row
 from tracoco.studies.paper.figures.drawing_style import (
     AXIAL,

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from tracoco.geometry import Box
-from tracoco.reporting.pictures import BACKGROUND, VIEWS, cut, outline
+from tracoco.slices import BACKGROUND, VIEWS, cut, outline
 
 INK, MUTED, EDGE, GRID = "#1c2127", "#5d6773", "#c9cfd5", "#e8ebee"
 PUBLISHED = "#8b949e"

@@ -14,8 +14,8 @@ from scipy import ndimage
 from tracoco.errors import UserError
 from tracoco.evaluation.metrics import dice
 from tracoco.methods import METHODS
-from tracoco.reporting.pictures import INK, PREDICTION, TRUTH, surroundings
 from tracoco.scans.reader import read_images, read_label
+from tracoco.slices import INK, PREDICTION, TRUTH, surroundings
 from tracoco.studies.paper.figure import Drawn, Row
 from tracoco.studies.paper.figures.drawing_style import (
     brightness,
