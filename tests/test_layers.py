@@ -13,7 +13,6 @@ ORDER = [
         "augmentation_config",
         "config",
         "presets",
-        "notebook",
         "console",
         "scans",
         "project",

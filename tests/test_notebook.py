@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from samples import has_colour, pixels
 
-from tracoco import notebook
-from tracoco.console import counted
+from tracoco import console
+from tracoco.console import counted, in_notebook
 from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.predictor import Prediction
-from tracoco.notebook import in_notebook
 from tracoco.reporting.run_record import ScoreSet
 from tracoco.scans.in_memory import as_scan
 from tracoco.slices import PREDICTION
@@ -51,7 +50,7 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Output]:
     displays.__dict__.update(display=display, HTML=str)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", displays)
-    monkeypatch.setattr(notebook, "UPDATE_SECONDS", 0)
+    monkeypatch.setattr(console, "UPDATE_SECONDS", 0)
     return found
 
 
@@ -79,7 +78,7 @@ def test_a_training_moves_one_bar_with_its_loss_terms(
 def test_a_bar_is_not_updated_at_every_step(
     outputs: list[Output], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notebook, "UPDATE_SECONDS", 1000)
+    monkeypatch.setattr(console, "UPDATE_SECONDS", 1000)
     with shown_progress("tracoco", 0, 10, Console(file=io.StringIO())) as display:
         for step in range(10):
             display.show(record(step))

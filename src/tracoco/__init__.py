@@ -23,7 +23,7 @@ the order in which data flows; each imports only those above it:
     training    the one training loop, and what it needs
     reporting   tables, curves, pictures, one HTML file
     studies     grids of runs; the paper's tables, figures and released weights
-    api         one function per command
+    api         one function per command, and parts for training loops of your own
 
 `demo` holds the phantom scans, `cli` the command line.
 """
@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracoco import losses, methods
-    from tracoco.api.methods import build_method
+    from tracoco.api.own_loops import build_method, crop_pair
     from tracoco.api.projects import InitResult, check, init, prepare
     from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
     from tracoco.config import Config
     from tracoco.data.batch import Batch, TensorPair
-    from tracoco.data.crop_pair import crop_pair
+    from tracoco.demo.run import demo_scans
     from tracoco.errors import UserError
     from tracoco.evaluation.context_sensitivity import context_sensitivity
     from tracoco.inference.predictor import Prediction, Predictor
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tracoco.api.methods": ("build_method",),
+    "tracoco.api.own_loops": ("build_method", "crop_pair"),
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
     "tracoco.config": ("Config",),
     "tracoco.data.batch": ("Batch", "TensorPair"),
-    "tracoco.data.crop_pair": ("crop_pair",),
+    "tracoco.demo.run": ("demo_scans",),
     "tracoco.errors": ("UserError",),
     "tracoco.evaluation.context_sensitivity": ("context_sensitivity",),
     "tracoco.inference.predictor": ("Prediction", "Predictor"),
@@ -88,6 +88,7 @@ __all__ = [
     "context",
     "context_sensitivity",
     "crop_pair",
+    "demo_scans",
     "evaluate",
     "import_checkpoint",
     "init",

@@ -1,16 +1,10 @@
-"""Two overlapping crops of one volume: same orientation and looks, another place.
+"""Two overlapping crops of one stored volume: same orientation and looks, another place."""
 
-`draw_crop_pair` reads them from the store of a project, `crop_pair` takes them from a tensor.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tracoco.config import DataConfig
 from tracoco.data.augment import (
@@ -24,12 +18,10 @@ from tracoco.data.augment import (
     draw_orientation,
     draw_strong,
 )
-from tracoco.data.batch import TensorPair
 from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
-from tracoco.data.crop_positions import draw_anywhere, draw_first, draw_second, start_ranges
+from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.data.warp import draw_warp, fine_axes, sample
-from tracoco.errors import UserError
-from tracoco.geometry import Box, Index, overlap, whole
+from tracoco.geometry import Box, Index, whole
 from tracoco.project.store import StoredCase
 
 
@@ -143,42 +135,3 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
         Crop(image, there, orientation, appearance, valid, used=rule.pairs),
         None if label is None else orientation.apply(label),
     )
-
-
-def crop_pair(
-    volume: Tensor, size: Sequence[int], generator: torch.Generator | None = None
-) -> TensorPair:
-    """Two overlapping crops of a volume [C, ...], and the box of their overlap in each of them.
-
-    The first lies anywhere in the volume. The second is shifted by at most half the crop along each
-    axis, and not by nothing, unless the volume is no larger than the crop. Both are copies. A label
-    can be cropped along as a further channel.
-
-    The voxels `first[:, *overlap[0].slices]` and `second[:, *overlap[1].slices]` are the same.
-
-    Args:
-        volume: channels first, then two or three axes.
-        size: voxels of a crop along each axis; at most those of the volume.
-        generator: decides; torch's own if it is not given.
-    """
-    shape, size = tuple(volume.shape[1:]), tuple(size)
-    _check_fits(shape, size)
-    seed = torch.randint(2**62, (), generator=generator).item()
-    random, ranges = np.random.default_rng(int(seed)), start_ranges(shape, size)
-    first = draw_anywhere(size, ranges, random)
-    second = draw_second(first, ranges, random)
-    here, there = (volume[:, *box.slices].clone() for box in (first, second))
-    return here, there, overlap(first.start, second.start, size)
-
-
-def _check_fits(shape: Index, size: Index) -> None:
-    if len(shape) not in (2, 3):
-        raise UserError(
-            f"a volume is [C, X, Y] or [C, X, Y, Z], but this one has {len(shape) + 1} axes; give "
-            "the volumes of a batch one by one, and add an axis where there are no channels"
-        )
-    if len(size) != len(shape) or any(not 1 <= s <= n for s, n in zip(size, shape, strict=True)):
-        raise UserError(
-            f"a crop of {list(size)} does not fit into a volume of {list(shape)}; choose from 1 to "
-            "as many voxels along each axis, or pad the volume first"
-        )

@@ -9,7 +9,7 @@ import nibabel as nib
 import numpy as np
 from rich.console import Console
 
-from tracoco.console import counted
+from tracoco.console import counted, progress_console
 from tracoco.demo.phantom import SPACING_MM, make_phantom
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
@@ -36,6 +36,17 @@ class DemoData:
     """Labels of all training scans, which only the upper bound is given."""
     test_images: Path
     test_labels: Path
+
+
+def demo_scans(folder: Path | str, *, seed: int = 0, progress: bool = True) -> DemoData:
+    """Write synthetic scans to try the package on: 26 for training, 4 of them labelled; 12 to test.
+
+    Args:
+        folder: gets a folder `scans` for `init`, and a folder `test` with images and labels.
+        seed: another one gives other scans.
+        progress: show progress on standard error, or in a notebook.
+    """
+    return write_phantoms(Path(folder), seed, progress_console() if progress else None)
 
 
 def write_phantoms(root: Path, seed: int, console: Console | None = None) -> DemoData:

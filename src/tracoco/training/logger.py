@@ -33,8 +33,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tracoco.console import say
-from tracoco.notebook import NotebookBar, in_notebook
+from tracoco.console import NotebookBar, in_notebook, say
 from tracoco.runs.log import Record, RunLog, rewind_log
 
 WINDOW = 100
