@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracoco.geometry import total_stride
-from tracoco.project.levels import choose_strides, crop_problem, form_problem
+from tracoco.project.derive import choose_strides, crop_problem, form_problem
 from tracoco.project.planner import choose_crop
 
 

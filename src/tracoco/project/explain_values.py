@@ -9,9 +9,8 @@ import numpy as np
 from tracoco.config import FILTERS, STEPS
 from tracoco.geometry import Strides, total_stride
 from tracoco.project.case_statistics import CaseStatistics
-from tracoco.project.derive import DARK, Window, looking_like_ct, suitable_voxels
+from tracoco.project.derive import DARK, LONGER, SMALLEST, Window, looking_like_ct, suitable_voxels
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.levels import LONGER, SMALLEST
 from tracoco.project.machine import WIDEST, Machine, passes, plan_gb
 from tracoco.project.plan import Plan
 from tracoco.project.planner import THIN, BatchSizes, choose_batch, choose_crop, stored_lengths

@@ -13,8 +13,16 @@ from tracoco.digest import digest
 from tracoco.errors import UserError
 from tracoco.files import write_text
 from tracoco.geometry import Index, Strides
-from tracoco.project.derive import Axis, Voxels, Window, resampled_shape, slices_first
-from tracoco.project.levels import choose_strides, crop_problem, form_problem
+from tracoco.project.derive import (
+    Axis,
+    Voxels,
+    Window,
+    choose_strides,
+    crop_problem,
+    form_problem,
+    resampled_shape,
+    slices_first,
+)
 from tracoco.scans.scan import Shape, Spacing
 from tracoco.settings import Settings, checked
 

@@ -14,13 +14,13 @@ from tracoco.project.derive import (
     choose_slice_axis,
     choose_spacing,
     choose_statistics,
+    choose_strides,
     choose_windows,
     median_of,
     slices_first,
     with_spacing,
 )
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.levels import choose_strides
 from tracoco.project.machine import Device, Machine, Size, Step, find_machine, training_gb
 from tracoco.project.plan import Plan
 from tracoco.scans.scan import Shape

@@ -14,7 +14,7 @@ from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks import network_facts
 from tracoco.networks.build import build_network, check_crop, check_strided, is_strided
 from tracoco.networks.statistics import split_statistics
-from tracoco.project.levels import choose_strides, crop_problem, form_problem
+from tracoco.project.derive import choose_strides, crop_problem, form_problem
 from tracoco.project.plan import Plan
 
 

@@ -8,9 +8,16 @@ from nibabel.freesurfer.mghformat import DATA_OFFSET, MGHError, MGHHeader
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
-from tracoco.scans.file_content import opened, sound_header, voxels_in
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
-from tracoco.scans.stored import Stored, as_image, as_label, describe
+from tracoco.scans.stored import (
+    Stored,
+    as_image,
+    as_label,
+    describe,
+    opened,
+    sound_header,
+    voxels_in,
+)
 
 VERSION = (1).to_bytes(4, "big")
 HAS_GEOMETRY = slice(28, 30)

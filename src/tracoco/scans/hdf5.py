@@ -15,9 +15,8 @@ from tracoco.scans.array_layouts import (
     find_name,
     stored_array,
 )
-from tracoco.scans.file_content import readable, sound_header
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader
-from tracoco.scans.stored import as_image, as_label
+from tracoco.scans.stored import as_image, as_label, readable, sound_header
 
 Dataset = Any  # h5py has no types
 

@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans import checks
-from tracoco.scans.file_content import data_file, readable, sound_header, voxels_in
 from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, Shape, to_grid
-from tracoco.scans.stored import Stored, as_image, as_label, describe, smallest_type
+from tracoco.scans.stored import (
+    Stored,
+    as_image,
+    as_label,
+    data_file,
+    describe,
+    readable,
+    smallest_type,
+    sound_header,
+    voxels_in,
+)
 
 TYPES = {
     "UCHAR": "u1",

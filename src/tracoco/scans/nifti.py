@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans import checks
-from tracoco.scans.file_content import opened, sound_header, voxels_in
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, to_grid
-from tracoco.scans.stored import Stored, as_image, as_label, describe, smallest_type
+from tracoco.scans.stored import (
+    Stored,
+    as_image,
+    as_label,
+    describe,
+    opened,
+    smallest_type,
+    sound_header,
+    voxels_in,
+)
 
 MILLIMETRES = {"meter": 1000.0, "mm": 1.0, "micron": 0.001, "unknown": 1.0}
 GEOMETRY = (

@@ -18,9 +18,8 @@ from tracoco.scans.array_layouts import (
     find_name,
     stored_array,
 )
-from tracoco.scans.file_content import readable
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader
-from tracoco.scans.stored import as_image, as_label
+from tracoco.scans.stored import as_image, as_label, readable
 
 READ_HEADER = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 

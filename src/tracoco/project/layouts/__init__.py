@@ -5,14 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.project.layouts import (
-    beside_labels,
-    case_folders,
-    community,
-    images_labels,
-    nnunet,
-    table,
-)
+from tracoco.project.layouts import case_folders, community, label_folder, nnunet, table
 from tracoco.project.layouts.pairing import Found, Layout, contents
 
 __all__ = ["LAYOUTS", "Found", "Layout", "find_cases"]
@@ -25,8 +18,8 @@ LAYOUTS = (
     Layout(
         "images-labels",
         "images/ and labels/ with the same names in both",
-        images_labels.recognises,
-        images_labels.find,
+        label_folder.recognises_images,
+        label_folder.find_images,
         takes_labels=True,
     ),
     Layout(
@@ -38,8 +31,8 @@ LAYOUTS = (
     Layout(
         "beside-labels",
         "scans or DICOM series beside labels/",
-        beside_labels.recognises,
-        beside_labels.find,
+        label_folder.recognises_beside,
+        label_folder.find_beside,
         takes_labels=True,
     ),
     Layout(
@@ -105,7 +98,7 @@ def _inside(data: Path) -> str:
 
 def _unknown(data: Path) -> UserError:
     known = "\n".join(f"  {row.name:15} {row.about}" for row in LAYOUTS)
-    folders = (*images_labels.IMAGE_FOLDERS, *images_labels.LABEL_FOLDERS)
+    folders = (*label_folder.IMAGE_FOLDERS, *label_folder.LABEL_FOLDERS)
     names = [entry.name for entry in data.iterdir()] if data.is_dir() else []
     near = [(name, close) for name in names for close in difflib.get_close_matches(name, folders)]
     hint = f" Is {near[0][0]}/ meant to be {near[0][1]}/?" if near else ""
