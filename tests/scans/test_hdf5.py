@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans import hdf5
+from tracoco.scans import arrays as hdf5
 
 VOLUME = np.arange(24, dtype=np.float16).reshape(2, 3, 4)
 LABEL = (VOLUME > 11).astype(np.uint8)

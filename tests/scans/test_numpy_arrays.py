@@ -6,7 +6,7 @@ import pytest
 from numpy.lib import format as npy
 
 from tracoco.errors import UserError
-from tracoco.scans import numpy_arrays
+from tracoco.scans import arrays as numpy_arrays
 
 VOLUME = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 LABEL = (VOLUME > 11).astype(bool)

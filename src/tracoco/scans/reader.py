@@ -69,8 +69,7 @@ FORMATS = (
     Format("nrrd", (".nrrd", ".nhdr"), written=(".nrrd",)),
     Format("metaimage", (".mha", ".mhd"), written=(".mha",)),
     Format("freesurfer", (".mgz", ".mgh")),
-    Format("hdf5", (".hdf5", ".h5"), label_inside=True),
-    Format("numpy_arrays", (".npz", ".npy"), label_inside=True),
+    Format("arrays", (".hdf5", ".h5", ".npz", ".npy"), label_inside=True),
     Format("dicom", ()),
 )
 
