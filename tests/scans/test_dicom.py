@@ -184,7 +184,7 @@ def test_the_header_is_read_without_unpacking_a_pixel(
         raise AssertionError("a pixel was unpacked")
 
     folder = write_series(tmp_path)
-    monkeypatch.setattr("tracoco.scans.dicom_pixels.pixel_array", fail)
+    monkeypatch.setattr("tracoco.scans.dicom_voxels.pixel_array", fail)
     assert dicom.read_header(folder).shape == (5, 3, 4)
     with pytest.raises(AssertionError, match="unpacked"):
         dicom.read_image(folder)

@@ -8,9 +8,8 @@ import pytest
 from pydicom.dataset import Dataset, FileDataset
 from scans.dicom_samples import assert_placed, make_frames, save, write_series
 
-from tracoco.scans import dicom_contents as dicom_spread
-from tracoco.scans.dicom import read_image
-from tracoco.scans.dicom_contents import is_one_series
+from tracoco.scans import dicom as dicom_spread
+from tracoco.scans.dicom import is_one_series, read_image
 from tracoco.scans.dicom_files import DicomFile, read_object
 
 

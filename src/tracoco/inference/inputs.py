@@ -89,7 +89,7 @@ def _is_dicom(file: Path) -> bool:
 
 
 def _are_parts(folders: Sequence[Path]) -> bool:
-    from tracoco.scans.dicom_contents import is_one_series  # noqa: PLC0415 - pydicom takes a while
+    from tracoco.scans.dicom import is_one_series  # noqa: PLC0415 - pydicom takes a while
 
     return is_one_series(folders)
 

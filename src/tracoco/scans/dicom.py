@@ -1,17 +1,19 @@
-"""DICOM series in: a folder, with folders in it or not, a zip of one, or a file of many frames.
+"""DICOM series: a folder, with folders in it or not, a zip of one, or a file of many frames.
 
-A series is placed right or refused: `dicom_checks` has the reasons. Only what is needed is read of
-the headers, and nothing of it but the geometry goes on: a result carries no name.
+A series is put on its grid or refused: `dicom_stack` has the reasons. Only what is needed is read
+of the headers, and nothing of it but the geometry goes on: a result carries no name. The headers of
+all slices are read before the pixels of the first, since they give the order of the slices.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tracoco.errors import UserError
 from tracoco.scans import checks
-from tracoco.scans.dicom_contents import read_contents
-from tracoco.scans.dicom_files import dicom_files, has_dicom
-from tracoco.scans.dicom_label import read_labels, read_segmentation
-from tracoco.scans.dicom_pixels import read_voxels
+from tracoco.scans.dicom_contents import Slice, read_contents
+from tracoco.scans.dicom_files import dicom_files, has_dicom, read_object
 from tracoco.scans.dicom_stack import stack_slices
+from tracoco.scans.dicom_voxels import read_labels, read_segmentation, read_voxels
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader, canonical_geometry, to_canonical
 
 is_series = has_dicom
@@ -45,3 +47,51 @@ def read_label(path: Path) -> LabelScan:
         array = to_canonical(read_labels(segmentation, path), segmentation.grid)
     _, affine, spacing_mm = canonical_geometry(segmentation.grid)
     return LabelScan(array, affine, spacing_mm, segmentation.grid, path)
+
+
+def is_one_series(folders: Sequence[Path]) -> bool:
+    """Whether all folders are parts of one scan; no pixel is read.
+
+    Folders of one SeriesInstanceUID mostly hold one series together, such as a folder per slice.
+    Some programs that remove names from scans give all scans the same one; then the positions
+    decide.
+
+    As a rule two headers suffice to tell that they are not. What is part of a scan and cannot be
+    put together with the rest counts too, so that reading the scan tells what is wrong with it.
+    """
+    known: set[str] = set()
+    for folder in folders:
+        known |= _first_series(folder)
+        if len(known) > 1:
+            return False
+    parts = [slices for folder in folders if (slices := _slices(folder))]
+    together = [one for slices in parts for one in slices]
+    if len(parts) > 1 and _is_stack(together):
+        return True
+    return not all(len(slices) > 1 and _is_stack(slices) for slices in parts)
+
+
+def _first_series(folder: Path) -> set[str]:
+    """The series of the first file; of one that cannot be read nobody knows."""
+    try:
+        with dicom_files(folder) as files:
+            first = read_object(files[0], folder, ["SeriesInstanceUID"])
+            return {str(first.get("SeriesInstanceUID", ""))}
+    except UserError:
+        return set()
+
+
+def _slices(folder: Path) -> tuple[Slice, ...]:
+    try:
+        with dicom_files(folder) as files:
+            return read_contents(files, folder).slices
+    except UserError:
+        return ()
+
+
+def _is_stack(slices: Sequence[Slice]) -> bool:
+    try:
+        stack_slices(slices, Path())
+    except UserError:
+        return False
+    return True

@@ -1,23 +1,123 @@
-"""What a folder, zip or file of DICOM objects holds: slices, and segmentations of them.
+"""What DICOM objects say before their pixels are read: slices, and segmentations of them.
 
-Folders of one SeriesInstanceUID mostly hold one series together, such as a folder per slice. Some
-programs that remove names from scans give all scans the same one; then the positions decide.
+A slice is a file, or a frame of a larger file.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from pydicom.dataset import Dataset, FileDataset
+from pydicom.pixels.decoders.base import get_decoder
 from pydicom.uid import UID
 
 from tracoco.errors import UserError
-from tracoco.scans.dicom_files import DicomFile, dicom_files, read_object
-from tracoco.scans.dicom_pixels import check_pixels
-from tracoco.scans.dicom_slice import TAGS, Slice, frames_of
-from tracoco.scans.dicom_stack import stack_slices
+from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
 
 SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 """Segmentation Storage and Label Map Segmentation Storage."""
+MACROS = {
+    "PixelSpacing": "PixelMeasuresSequence",
+    "SliceThickness": "PixelMeasuresSequence",
+    "ImageOrientationPatient": "PlaneOrientationSequence",
+    "ImagePositionPatient": "PlanePositionSequence",
+    "RescaleSlope": "PixelValueTransformationSequence",
+    "RescaleIntercept": "PixelValueTransformationSequence",
+}
+"""Where a file of many frames keeps what a file of one slice says at its top."""
+SHARED, PER_FRAME = "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"
+TAGS = [
+    *("SOPClassUID", "SOPInstanceUID", "SeriesInstanceUID", "SeriesDescription"),
+    *("FrameOfReferenceUID", "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation"),
+    *("NumberOfFrames", "ModalityLUTSequence", SHARED, PER_FRAME, *MACROS),
+]
+"""All that is read before the pixels. Who the patient is is not among it, so no message says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One plane of voxels: where it lies, in the patient's millimetres (LPS), and what it shows."""
+
+    file: DicomFile
+    frame: int
+    """0 where a file is one slice."""
+    instance: str
+    series: str
+    description: str
+    reference: str
+    """Positions of two slices can be compared only within one frame of reference."""
+    size: tuple[int, int]
+    """Rows, columns."""
+    spacing: tuple[float, ...]
+    """Millimetres from row to row, from column to column."""
+    orientation: tuple[float, ...]
+    """Directions along a row and along a column, three cosines each."""
+    position: tuple[float, ...]
+    thickness: float | None
+    slope: float
+    intercept: float
+
+
+def frames_of(dataset: FileDataset, file: DicomFile, path: Path) -> list[Slice]:
+    """The slices of one object: one, or one a frame where each frame has a place of its own."""
+    with sound_file(file, path):
+        frames = int(dataset.get("NumberOfFrames") or 1)
+        groups = dataset.get(PER_FRAME) or []
+        if len(groups) != frames and (groups or frames > 1):
+            raise UserError(
+                f"{path}: {file.name} has {frames} frames and places for {len(groups)} of them; "
+                "convert it to NIfTI, e.g. with dcm2niix"
+            )
+        if not groups:
+            return [_slice(dataset, [], 0, file, path)]
+        shared = list(dataset.get(SHARED) or [])
+        return [_slice(dataset, [group, *shared], i, file, path) for i, group in enumerate(groups)]
+
+
+def _slice(
+    dataset: FileDataset, groups: list[Dataset], frame: int, file: DicomFile, path: Path
+) -> Slice:
+    def numbers(keyword: str, count: int) -> tuple[float, ...]:
+        value = _find(dataset, groups, keyword)
+        found = () if value is None else tuple(float(v) for v in value)
+        if len(found) != count or not np.isfinite(found).all():
+            kind = UID(str(dataset.file_meta.get("MediaStorageSOPClassUID", ""))).name
+            raise UserError(
+                f"{path}: {file.name} ({kind}) has no {keyword}: nothing says where in the body "
+                "it lies, as with screenshots and X-rays. Remove it, or export the original slices"
+            )
+        return found
+
+    def number(keyword: str, otherwise: float) -> float:
+        value = _find(dataset, groups, keyword)
+        return otherwise if value is None or value == "" else float(value)
+
+    return Slice(
+        file=file,
+        frame=frame,
+        instance=str(dataset.get("SOPInstanceUID", "")),
+        series=str(dataset.get("SeriesInstanceUID", "")),
+        description=str(dataset.get("SeriesDescription") or ""),
+        reference=str(dataset.get("FrameOfReferenceUID", "")),
+        size=(int(dataset.Rows), int(dataset.Columns)),
+        spacing=numbers("PixelSpacing", 2),
+        orientation=numbers("ImageOrientationPatient", 6),
+        position=numbers("ImagePositionPatient", 3),
+        thickness=number("SliceThickness", 0.0) or None,
+        slope=number("RescaleSlope", 1.0),
+        intercept=number("RescaleIntercept", 0.0),
+    )
+
+
+def _find(dataset: FileDataset, groups: list[Dataset], keyword: str) -> Any:
+    """A value of a frame, of all frames together, or of the file; in this order."""
+    for group in groups:
+        for item in group.get(MACROS[keyword]) or []:
+            if keyword in item:
+                return item[keyword].value
+    return dataset.get(keyword)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +148,27 @@ def read_contents(files: Sequence[DicomFile], path: Path) -> Contents:
     return Contents(tuple(slices), tuple(segmentations))
 
 
-def is_one_series(folders: Sequence[Path]) -> bool:
-    """Whether all folders are parts of one scan; no pixel is read.
-
-    As a rule two headers suffice to tell that they are not. What is part of a scan and cannot be
-    put together with the rest counts too, so that reading the scan tells what is wrong with it.
-    """
-    known: set[str] = set()
-    for folder in folders:
-        known |= _first_series(folder)
-        if len(known) > 1:
-            return False
-    parts = [slices for folder in folders if (slices := _slices(folder))]
-    together = [one for slices in parts for one in slices]
-    if len(parts) > 1 and _is_stack(together):
-        return True
-    return not all(len(slices) > 1 and _is_stack(slices) for slices in parts)
-
-
-def _first_series(folder: Path) -> set[str]:
-    """The series of the first file; of one that cannot be read nobody knows."""
+def check_pixels(dataset: FileDataset, file: DicomFile, path: Path) -> None:
+    """Refuse colours, tables of values, and compression that cannot be unpacked here."""
+    colours = str(dataset.get("PhotometricInterpretation", "MONOCHROME2"))
+    if int(dataset.get("SamplesPerPixel") or 1) != 1 or not colours.startswith("MONOCHROME"):
+        raise UserError(
+            f"{path}: {file.name} has {colours} pixels; a scan has one real number a voxel. "
+            "Remove it, or export the original grey values"
+        )
+    if dataset.get("ModalityLUTSequence"):
+        raise UserError(
+            f"{path}: {file.name} gives its values by a lookup table; convert it to NIfTI, "
+            "e.g. with dcm2niix"
+        )
+    syntax = UID(str(dataset.file_meta.get("TransferSyntaxUID", "")))
     try:
-        with dicom_files(folder) as files:
-            first = read_object(files[0], folder, ["SeriesInstanceUID"])
-            return {str(first.get("SeriesInstanceUID", ""))}
-    except UserError:
-        return set()
-
-
-def _slices(folder: Path) -> tuple[Slice, ...]:
-    try:
-        with dicom_files(folder) as files:
-            return read_contents(files, folder).slices
-    except UserError:
-        return ()
-
-
-def _is_stack(slices: Sequence[Slice]) -> bool:
-    try:
-        stack_slices(slices, Path())
-    except UserError:
-        return False
-    return True
+        unpacks = get_decoder(syntax).is_available
+    except NotImplementedError:
+        unpacks = False
+    if not unpacks:
+        raise UserError(
+            f"{path}: {file.name} is packed as {syntax.name or 'nothing known'}, which cannot be "
+            "unpacked here. pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg, "
+            "or convert it to NIfTI with dcm2niix"
+        )

@@ -22,8 +22,8 @@ from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans.dicom_contents import read_contents
 from tracoco.scans.dicom_files import dicom_files, read_object
-from tracoco.scans.dicom_label import OWN_CODE, OWN_CODES
 from tracoco.scans.dicom_stack import Stack, stack_slices
+from tracoco.scans.dicom_voxels import OWN_CODE, OWN_CODES
 from tracoco.scans.scan import to_grid
 
 if TYPE_CHECKING:

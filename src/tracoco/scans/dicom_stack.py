@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
-from tracoco.scans.dicom_slice import Slice
+from tracoco.scans.dicom_contents import Slice
 from tracoco.scans.scan import SAME_GRID, Affine, Grid
 
 ROUNDING_MM = 0.06

@@ -1,30 +1,72 @@
-"""A DICOM segmentation object as a label map.
+"""The voxels of DICOM objects: the numbers of slices, and segmentations as label maps.
 
-Such an object holds a frame for each structure and slice, and mostly leaves the empty ones out. So
+A segmentation holds a frame for each structure and slice, and mostly leaves the empty ones out. So
 where the series that it was drawn on lies beside it, that gives the grid; otherwise its own frames
 must fill one.
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileDataset
+from pydicom.pixels.utils import pixel_array
 
 from tracoco.errors import UserError
-from tracoco.scans.dicom_contents import Contents
+from tracoco.scans.dicom_contents import PER_FRAME, SHARED, TAGS, Contents, Slice, frames_of
 from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
-from tracoco.scans.dicom_pixels import PIXEL_TAGS, read_frame
-from tracoco.scans.dicom_slice import PER_FRAME, SHARED, TAGS, Slice, frames_of
-from tracoco.scans.dicom_stack import RAS, SAME_PLACE_MM, plane_affine, stack_slices
+from tracoco.scans.dicom_stack import RAS, SAME_PLACE_MM, Stack, plane_affine, stack_slices
 from tracoco.scans.scan import SAME_GRID, Grid
 
+PIXEL_TAGS = [
+    *("Rows", "Columns", "NumberOfFrames", "SamplesPerPixel", "PhotometricInterpretation"),
+    *("BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "PlanarConfiguration"),
+    *("ExtendedOffsetTable", "ExtendedOffsetTableLengths"),
+    *("PixelData", "FloatPixelData", "DoubleFloatPixelData"),
+]
 OWN_CODES = "99TRACOCO"
 """The scheme under which the package writes label values; 99 marks a private one."""
 OWN_CODE = "LABEL-"
 SEGMENT_TAGS = [*TAGS, "SegmentationType", "SegmentSequence"]
+
+
+def read_voxels(stack: Stack, path: Path) -> NDArray[np.float32]:
+    """The numbers of a stack [columns, rows, slices], one file in memory at a time.
+
+    Slope and intercept are those of each slice: PET has its own for every one. Where white and
+    black are swapped for viewing (MONOCHROME1) the numbers stay: they mean the same either way.
+    """
+    voxels: NDArray[np.float32] = np.empty(stack.grid.shape, np.float32, order="F")
+    places = sorted(enumerate(stack.slices), key=lambda place: place[1].file.name)
+    for _, group in groupby(places, key=lambda place: place[1].file.name):
+        members = list(group)
+        file = members[0][1].file
+        dataset = read_object(file, path, PIXEL_TAGS, pixels=True)
+        for index, one in members:
+            stored = read_frame(dataset, one, path)
+            voxels[:, :, index] = (stored * one.slope + one.intercept).T
+    return voxels
+
+
+def read_frame(dataset: FileDataset, one: Slice, path: Path) -> NDArray[Any]:
+    """The stored numbers [rows, columns] of a slice."""
+    with sound_file(one.file, path):
+        if dataset.BitsAllocated == 1 and not dataset.file_meta.TransferSyntaxUID.is_compressed:
+            return _read_bits(dataset.PixelData, one)
+        stored: NDArray[Any] = pixel_array(dataset, index=one.frame)
+        return stored.reshape(one.size)
+
+
+def _read_bits(content: bytes, one: Slice) -> NDArray[np.uint8]:
+    """A frame of single bits; it may begin within a byte, which pydicom cannot read."""
+    count = one.size[0] * one.size[1]
+    first, skipped = divmod(one.frame * count, 8)
+    packed = np.frombuffer(content, np.uint8)[first : first + (skipped + count + 7) // 8]
+    bits = np.unpackbits(packed, bitorder="little")[skipped : skipped + count]
+    return bits.reshape(one.size)
 
 
 @dataclass(frozen=True, slots=True)
