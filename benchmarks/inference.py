@@ -19,7 +19,7 @@ from tracoco.geometry import Index
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
-from tracoco.methods.method import Method, evaluating
+from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.project.plan import Plan
 
 WINDOW: Index = (112, 112, 80)
@@ -116,7 +116,7 @@ class Tiny(Method):
         super().__init__()
         self.network = nn.Conv3d(1, CLASSES, kernel_size=1)
 
-    def forward(self, batch: object, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - no training
+    def forward(self, batch: object, step: int) -> StepOutput:  # noqa: ARG002 - no training
         """Never called: nothing is trained here."""
         raise AssertionError("this network is not trained")
 

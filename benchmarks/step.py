@@ -98,7 +98,7 @@ class Subject:
             team,
             identity={"run": "benchmark"},
             arrangement=arrangement,
-            labelled_fractions=list(shares.values()),
+            labelled_fractions=shares,
         )
         journal = Journal(folder, 0, shares, SilentDisplay(), advice=method.advice)
         return cls(trainer, batch, journal)

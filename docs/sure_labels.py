@@ -2,14 +2,21 @@
 
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
 
 from tracoco.cli import main
 from tracoco.data.batch import Batch
-from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods import MethodRow, register_method
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, uniform_noise
+from tracoco.methods.health import PseudoLabelHealth, predicted_fractions
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    evaluating,
+    labelled_loss,
+    uniform_noise,
+)
 from tracoco.settings import Settings
 
 
@@ -38,7 +45,7 @@ class SureLabels(Method):
         self.noise = config.noise * facts.intensity_range
         self.total_steps = facts.total_steps
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Weighted loss terms by name; their sum is minimised, and each is logged."""
         count, crops, valid = batch.labelled_count, batch.first.values, batch.first.valid
         with evaluating(self.network):
@@ -48,18 +55,16 @@ class SureLabels(Method):
         semi_supervised = F.cross_entropy(logits[count:], label, reduction="none")
         sure = valid[count:] & (confidence >= self.config.threshold)
         weight = self.config.weight * sigmoid_rampup(step, self.total_steps)
-        return {
-            "supervised": supervised_loss(logits[:count], batch.labels, valid[:count]),
+        terms = {
+            "supervised": labelled_loss(logits, batch),
             "sure": weight * masked_mean(semi_supervised, sure),
         }
+        return StepOutput(terms, (clean,))
 
-    def inference_network(self) -> nn.Module:
-        """What predicts."""
-        return self.network
-
-    def trained_networks(self) -> list[nn.Module]:
-        """What the optimizer moves."""
-        return [self.network]
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """How much of each class is among the pseudo-labels, so that a collapse is told."""
+        valid = batch.first.valid[batch.labelled_count :]
+        return PseudoLabelHealth(predicted_fractions(output.pseudo_labels[0], valid))
 
 
 register_method(

@@ -238,7 +238,7 @@ def seconds_per_step(run: Path, resumed_at: int) -> str:
     """The median without the first steps of the training and of its second half."""
     cold = {*range(WARM_UP), *range(resumed_at, resumed_at + WARM_UP)}
     records = read_log(run / "log.jsonl")
-    return f"{statistics.median(r['seconds'] for r in records if r['step'] not in cold):.3f}"
+    return f"{statistics.median(r.seconds for r in records if r.step not in cold):.3f}"
 
 
 def gigabytes(size: int | None) -> str:

@@ -157,7 +157,7 @@ def traced_rows(work: Path) -> Iterator[tuple[str, str]]:
     team = Team(0, 1, torch.device("cpu"))
     experiment = Experiment.of(projects[0], config)
     method, source = experiment.method(team), experiment.source(team)
-    step = opened(lambda: sum(method(source[0].to(team.device), 0).values()).backward())
+    step = opened(lambda: sum(method(source[0].to(team.device), 0).terms.values()).backward())
     yield "files opened by `init`", str(init)
     yield "files opened by a prediction", str(predict)
     yield "files opened by a TraCoCo step with its batch", str(step)

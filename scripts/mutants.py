@@ -27,7 +27,7 @@ class Mutant:
 CRC, TRANSLATION, SUPERVISED = "losses/crc.py", "losses/translation.py", "losses/supervised.py"
 WEIGHTING, MIXING, TRACOCO = "losses/weighting.py", "methods/parts/cutmix.py", "methods/tracoco.py"
 COTRAINING, RELEASED = "methods/parts/co_training.py", "methods/tracoco_as_released.py"
-CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/parts/pseudo_label_pass.py"
+CONSISTENCY, PSEUDO_LABELS = "losses/consistency.py", "methods/parts/student_teacher.py"
 BATCHES, GEOMETRY, TRAINER = "data/source.py", "geometry.py", "training/trainer.py"
 OVERFLOW, DATA, TRAINING = (
     "training/optimizer.py",

@@ -40,9 +40,10 @@ def take_step(method: Method, optimizer: torch.optim.Optimizer, batch: Batch, st
     torch.manual_seed(step)
     method.before_step(batch, step)
     optimizer.zero_grad(set_to_none=True)
-    torch.stack(list(method(batch, step).values())).sum().backward()
+    output = method(batch, step)
+    torch.stack(list(output.terms.values())).sum().backward()
     optimizer.step()
-    method.after_step(step)
+    method.after_step(output, batch, step)
 
 
 def differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:

@@ -12,16 +12,18 @@ import torch
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from tracoco.augmentation_config import AugmentationConfig
 from tracoco.data.batch import Batch, Crops
-from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import Method, RunFacts, StepOutput, build_method
 from tracoco.networks.build import build_network
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
+from tracoco.runs.log import StepRecord
 from tracoco.settings import MethodChoice
 
 SHAPE = (26, 24, 20)
@@ -101,7 +103,7 @@ def make_batch(
 class StandIn(Method):
     """A method that is never trained: a test says what it answers."""
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         raise AssertionError(f"step {step} on {batch.cases}: a stand-in is not trained")
 
     def inference_network(self) -> nn.Module:
@@ -109,6 +111,26 @@ class StandIn(Method):
 
     def trained_networks(self) -> list[nn.Module]:
         return []
+
+
+def step_record(step: int, **more: Any) -> StepRecord:
+    """A step as the trainer logs it, with little to say."""
+    told: dict[str, Any] = {"loss": 1.0, "terms": {"supervised": 1.0}, "rate": 0.1, "shift": 0.0}
+    told |= {"seconds": 0.5, "health": PseudoLabelHealth()}
+    return StepRecord(step=step, **(told | more))
+
+
+def measured(health: PseudoLabelHealth) -> dict[str, float]:
+    """All that was measured, one number a name, for comparisons."""
+    lists = {
+        "class": dict(enumerate(health.class_fractions)),
+        "common": dict(enumerate(health.common, start=1)),
+        "marked": dict(enumerate(health.marked, start=1)),
+    }
+    numbered = {f"{name}/{k}": x for name, values in lists.items() for k, x in values.items()}
+    fields = ("agreement", "distance", "likely", "unlikely")
+    alone = {name: getattr(health, name) for name in fields if getattr(health, name) is not None}
+    return numbered | alone | dict(health.further)
 
 
 PLAIN: dict[str, Any] = {"augmentation": AugmentationConfig(strength="off")}

@@ -12,6 +12,7 @@ from samples import make_batch, make_method
 
 from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_class
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
@@ -22,6 +23,7 @@ STEPS = (0, 3, 60, 124, 125, 180, 184)
 """Of a run of 30 that goes on: the first, the one at which `bcp` gets its teacher, and those past
 all ramps at which `mc-caussl` and `bcp-caussl` search for the first and the second time."""
 SAVED_AT = 125
+TEACHING = [name for name in METHODS if METHODS[name].trained_by_unlabelled]
 
 
 def without_labelled_voxels(batch: Batch) -> Batch:
@@ -53,7 +55,7 @@ def test_unlabelled_crops_teach_the_modules_that_the_row_names_and_no_others(
     batch = make_batch(dimensions, classes)
     # Prototypes and banks come from labelled voxels that were seen before.
     method(replace(batch, cases=("a", "b", "c", "d")), PAST_THE_RAMP)
-    terms = method(without_labelled_voxels(batch), PAST_THE_RAMP)
+    terms = method(without_labelled_voxels(batch), PAST_THE_RAMP).terms
     torch.stack(list(terms.values())).sum().backward()
     for module in taught:
         for parameter_name, parameter in method.get_submodule(module).named_parameters():
@@ -80,7 +82,7 @@ def test_a_step_is_taken_and_every_term_is_finite_and_connected_before_and_after
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01)
     batch = make_batch(dimensions, classes)
     take_step(method, optimizer, batch, 0)
-    terms = method(batch, 1)
+    terms = method(batch, 1).terms
     assert terms
     for term in terms.values():
         assert term.isfinite()
@@ -91,7 +93,7 @@ def test_a_step_is_taken_and_every_term_is_finite_and_connected_before_and_after
 @pytest.mark.parametrize("name", METHODS)
 def test_no_gradient_reaches_a_teacher(name: str) -> None:
     method = make_method(name, 2)
-    torch.stack(list(method(make_batch(2), PAST_THE_RAMP).values())).sum().backward()
+    torch.stack(list(method(make_batch(2), PAST_THE_RAMP).terms.values())).sum().backward()
     for parameter_name, parameter in method.named_parameters():
         if "teacher" in parameter_name:
             assert parameter.grad is None, parameter_name
@@ -132,7 +134,7 @@ def test_the_optimizer_owns_every_trainable_parameter_once(name: str) -> None:
 def test_under_autocast_the_terms_are_float32_and_gradients_finite(name: str) -> None:
     method = make_method(name)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        terms = method(make_batch(), PAST_THE_RAMP)
+        terms = method(make_batch(), PAST_THE_RAMP).terms
     assert all(term.dtype == torch.float32 and term.isfinite() for term in terms.values())
     torch.stack(list(terms.values())).sum().backward()
     if BF16_IS_RIGHT:
@@ -150,7 +152,7 @@ def test_a_few_steps_lower_the_loss(name: str) -> None:
     losses = []
     for _ in range(30):
         torch.manual_seed(1)
-        loss = method(batch, 0)["supervised"]
+        loss = method(batch, 0).terms["supervised"]
         losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
@@ -166,7 +168,7 @@ def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
     )
     method = make_method(name, 2)
     torch.manual_seed(0)
-    expected = method(batch, PAST_THE_RAMP)
+    expected = method(batch, PAST_THE_RAMP).terms
     unread = replace(batch, second=empty)
     if METHODS[name].pairs:
         with pytest.raises((RuntimeError, IndexError, ValueError)):
@@ -174,17 +176,51 @@ def test_a_row_says_whether_second_crops_are_looked_at(name: str) -> None:
         return
     method = make_method(name, 2)
     torch.manual_seed(0)
-    terms = method(unread, PAST_THE_RAMP)
-    assert {key: term.item() for key, term in terms.items()} == {
+    output = method(unread, PAST_THE_RAMP)
+    assert {key: term.item() for key, term in output.terms.items()} == {
         key: term.item() for key, term in expected.items()
     }
-    method.health(unread)
+    assert isinstance(method.health(output, unread), PseudoLabelHealth)
+
+
+def state(method: Method) -> dict[str, Any]:
+    """What a method and its parts hold besides parameters, buffers and what is saved with them."""
+    saved = ("_parameters", "_buffers", "_modules", "_cases")
+    return {
+        f"{name}.{key}": value
+        for name, part in method.named_modules()
+        for key, value in vars(part).items()
+        if key not in saved
+    }
+
+
+@pytest.mark.parametrize("step", [0, PAST_THE_RAMP])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_step_leaves_nothing_on_the_method_but_what_a_checkpoint_has(
+    name: str, step: int
+) -> None:
+    method, batch = make_method(name, 2), make_batch(2)
+    before = state(method)
+    output = method(batch, step)
+    method.health(output, batch)
+    after = state(method)
+    assert after.keys() == before.keys()
+    assert [key for key, value in before.items() if after[key] is not value] == []
+    assert not any(tensor.requires_grad for tensor in output.pseudo_labels)
+
+
+@pytest.mark.parametrize("name", TEACHING)
+def test_health_is_of_the_step_that_it_is_given(name: str) -> None:
+    method, first, second = make_method(name, 2), make_batch(2), make_batch(2, seed=1)
+    output = method(first, PAST_THE_RAMP)
+    before = method.health(output, first)
+    method(second, PAST_THE_RAMP)
+    assert method.health(output, first) == before
 
 
 MIXING = {"bcp", "bcp-caussl", "caml", "ict", "unimatch"}
 """Methods whose labelled crops pass a network together with others: pasted into unlabelled ones,
 compared with them, or in a batch of another size."""
-TEACHING = [name for name in METHODS if METHODS[name].trained_by_unlabelled]
 
 
 @pytest.mark.parametrize("statistics", ["separate", "joint"])
@@ -205,7 +241,7 @@ def test_labels_do_not_move_what_a_network_makes_of_unlabelled_crops(
     method = run_method(load_config(None, settings), plan)
     batch = make_batch(2)
     batch.first.values.requires_grad_()
-    terms = method(batch, 0)
+    terms = method(batch, 0).terms
     torch.stack([terms[key] for key in method.labelled_terms if key in terms]).sum().backward()
     gradient = batch.first.values.grad
     assert gradient is not None

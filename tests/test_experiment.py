@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from samples import make_project, write_balls
+from samples import make_project, measured, write_balls
 
 from tracoco.config import ADDED_LATER, recorded_settings
 from tracoco.console import progress_console
@@ -49,11 +49,12 @@ def test_a_run_folder_says_everything_before_the_first_step(
     assert (facts["select_on"], facts["hidden_labels"]) == ("validation", 0)
     assert (facts["computed"]["precision"], facts["computed"]["notes"]) == ("fp32", [])
     log = read_log(folder.log_file)
-    assert [record["step"] for record in log] == [0, 1]
-    assert set(log[0]["terms"]) == {"supervised", "crc", "translation", "entropy"}
-    assert {"share/0", "share/1", "likely", "unlikely", "agreement"} <= set(log[0]["health"])
-    assert 0 < log[0]["shift"] <= 0.5
-    assert 0 <= log[-1]["validation"]["dice"] <= 1
+    assert [record.step for record in log] == [0, 1]
+    assert set(log[0].terms) == {"supervised", "crc", "translation", "entropy"}
+    assert {"class/0", "class/1", "likely", "unlikely", "agreement"} <= set(measured(log[0].health))
+    assert 0 < log[0].shift <= 0.5
+    assert log[-1].validation_dice is not None
+    assert 0 <= log[-1].validation_dice <= 1
 
 
 @pytest.mark.parametrize(
@@ -323,7 +324,7 @@ def test_compiled_networks_train_resume_and_predict(project: Project, tmp_path: 
     config = load_config(None, ["training.compile=true", *SHORT])
     train(project, config, out, device="cpu")
     train(project, config, out, resume=True, device="cpu")
-    assert [record["step"] for record in read_log(out / "log.jsonl")] == [0, 1]
+    assert [record.step for record in read_log(out / "log.jsonl")] == [0, 1]
     assert Predictor.load(out, device="cpu")(project.load_cases()[0].images[0]).label.shape == (
         26,
         24,
@@ -387,7 +388,7 @@ def test_a_run_whose_crops_have_no_room_to_translate_says_so(tmp_path: Path) -> 
         settings = [*flat, "data.crop=[32,32]", f"data.room={room}"]
         run = tmp_path / f"room-{room}"
         train(project, load_config(None, settings), run, device="cpu")
-        shifts = [record["shift"] for record in read_log(run / "log.jsonl")]
+        shifts = [record.shift for record in read_log(run / "log.jsonl")]
         assert all((shift > 0) is moves for shift in shifts)
 
 

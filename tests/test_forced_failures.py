@@ -69,8 +69,8 @@ def test_ten_times_the_weight_at_once_does_no_harm(tmp_path: Path, method: str) 
         ("restrained", "faded from the pseudo-labels"),
         ("lost", "went back to its weights from before"),
     ):
-        assert any(record.get(sign) for record in log) == (told in " ".join(page.split()))
-    doubted = any(record["unlabelled"].get("doubted") for record in log)
+        assert any(getattr(record, sign) for record in log) == (told in " ".join(page.split()))
+    doubted = any(record.unlabelled and record.unlabelled.doubted for record in log)
     assert doubted == ("the two networks disagreed on them" in " ".join(page.split()))
 
 
@@ -81,5 +81,6 @@ def test_labels_that_are_almost_empty_leave_unlabelled_scans_out(
 ) -> None:
     project = phantoms(tmp_path, near_empty=True)
     run = trained(project, method, FORCED)
-    assert not any(record["unlabelled"]["weight"] for record in read_log(run / "log.jsonl"))
+    log = read_log(run / "log.jsonl")
+    assert not any(record.unlabelled and record.unlabelled.weight for record in log)
     assert "Unlabelled scans never counted" in write_report(run).read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ def counted(method: Method) -> PassCounts:
     batch = make_batch(size=SIZE)
 
     def step() -> None:
-        torch.stack(list(method(batch, LATE).values())).sum().backward()
+        torch.stack(list(method(batch, LATE).terms.values())).sum().backward()
 
     return count_passes(method, 16**3, step)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rich.console import Console
-from samples import has_colour, pixels
+from samples import has_colour, pixels, step_record
 
 from tracoco import console
 from tracoco.console import counted, in_notebook
@@ -20,6 +20,7 @@ from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.predictor import Prediction
 from tracoco.reporting.run_record import ScoreSet
+from tracoco.runs.log import StepRecord
 from tracoco.scans.in_memory import as_scan
 from tracoco.slices import PREDICTION
 from tracoco.training.logger import shown_progress
@@ -54,8 +55,8 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Output]:
     return found
 
 
-def record(step: int) -> dict[str, Any]:
-    return {"step": step, "terms": {"crc": 0.25}, "seconds": 0.5}
+def record(step: int) -> StepRecord:
+    return step_record(step, terms={"crc": 0.25})
 
 
 def test_a_training_moves_one_bar_with_its_loss_terms(

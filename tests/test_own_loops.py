@@ -104,13 +104,13 @@ def test_a_method_is_a_module_for_any_loop(dimensions: int) -> None:
     )
     pairs = [tc.crop_pair(torch.rand(1, *[16] * dimensions), [8] * dimensions) for _ in range(4)]
     batch = tc.Batch.from_pairs(pairs, torch.randint(4, (2, *[8] * dimensions)))
-    terms = method(batch, 9)
-    assert set(terms) == {"supervised", "crc", "translation", "entropy"}
-    sum(terms.values()).backward()
+    output = method(batch, 9)
+    assert set(output.terms) == {"supervised", "crc", "translation", "entropy"}
+    sum(output.terms.values()).backward()
     for name, weight in method.networks.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.abs().sum() > 0, name
-    method.after_step(9)
+    method.after_step(output, batch, 9)
     probability = method.predict(batch.first.values)
     assert probability.shape == (4, 4, *[8] * dimensions)
     torch.testing.assert_close(probability.sum(dim=1), torch.ones(4, *[8] * dimensions))

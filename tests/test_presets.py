@@ -6,7 +6,7 @@ from samples import make_batch
 
 from tracoco.config import Config
 from tracoco.methods import method_class
-from tracoco.methods.method import dropped_settings, resolved_choice
+from tracoco.methods.method import StepOutput, dropped_settings, resolved_choice
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
 from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
@@ -226,10 +226,10 @@ def step_once(config: Config) -> None:
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01)
     before = [parameter.detach().clone() for parameter in method.inference_network().parameters()]
     method.before_step(batch, 1000)
-    loss = torch.stack(list(method(batch, 1000).values())).sum()
+    loss = torch.stack(list(method(batch, 1000).terms.values())).sum()
     loss.backward()
     optimizer.step()
-    method.after_step(1000)
+    method.after_step(StepOutput({}), make_batch(2), 1000)
     after = method.inference_network().parameters()
     assert loss.isfinite()
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))

@@ -3,9 +3,9 @@ from typing import Literal
 
 import pytest
 import torch
-from torch import Tensor
 
 from tracoco.data.batch import Batch
+from tracoco.methods.method import StepOutput
 from tracoco.methods.tracoco import TraCoCo
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
@@ -40,7 +40,7 @@ def test_the_time_of_a_small_crop_is_scaled_to_the_voxels_of_a_large_one(
 def test_a_step_is_timed_in_the_precision_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def forward(self: TraCoCo, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self: TraCoCo, batch: Batch, step: int) -> StepOutput:
         seen.append(torch.is_autocast_enabled("cpu"))
         return timed(self, batch, step)
 

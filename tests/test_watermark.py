@@ -135,8 +135,8 @@ def test_progress_facts_and_log_name_the_test_cases(on_test: Shown) -> None:
     assert "test Dice" in on_test.said
     assert read_json(on_test.run / "facts.json")["select_on"] == "test"
     last = read_log(on_test.run / "log.jsonl")[-1]
-    assert "test" in last
-    assert "validation" not in last
+    assert last.test_dice is not None
+    assert last.validation_dice is None
 
 
 def test_a_run_that_chooses_on_validation_cases_is_marked_nowhere(on_validation: Shown) -> None:

@@ -26,7 +26,7 @@ from tracoco.data.source import BatchSource
 from tracoco.losses.weighting import most_likely
 from tracoco.methods.method import uniform_noise
 from tracoco.methods.parts.co_training import CoTraining
-from tracoco.methods.parts.pseudo_label_pass import clean_pass
+from tracoco.methods.parts.student_teacher import clean_pass
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.runs.build import run_crop, run_method

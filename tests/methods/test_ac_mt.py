@@ -24,7 +24,7 @@ def test_a_student_that_knows_nothing_learns_and_a_sure_one_does_not(dimensions:
     for sure, expected in [(0.5, 0.0625), (1 - 1e-6, 0.0)]:
         student = Answering(everywhere(sure, 1 - sure, dimensions=dimensions))
         answer_with(method, student, teacher)
-        term = method(make_batch(dimensions), STEPS)["consistency"]
+        term = method(make_batch(dimensions), STEPS).terms["consistency"]
         assert term.item() == pytest.approx(0.2 * expected, rel=1e-5)
         assert term.requires_grad
 
@@ -35,8 +35,8 @@ def test_the_threshold_rises_along_the_run() -> None:
     assert method.threshold(0) == pytest.approx(0.75 + 0.2 * math.exp(-5))
     assert method.threshold(STEPS) == pytest.approx(0.95)
     answer_with(method, Answering(everywhere(1 / 3, 2 / 3)), Answering(everywhere(0.5, 0.5)))
-    assert method(make_batch(), 0)["consistency"].item() > 0
-    assert method(make_batch(), STEPS)["consistency"].item() == 0.0
+    assert method(make_batch(), 0).terms["consistency"].item() > 0
+    assert method(make_batch(), STEPS).terms["consistency"].item() == 0.0
     assert make(threshold_rise=-0.15).threshold(STEPS) == pytest.approx(0.6)
 
 
@@ -46,9 +46,9 @@ def test_with_four_classes_doubt_is_a_share_of_log_four() -> None:
     teacher = Answering(everywhere(0.7, 0.1, 0.1, 0.1))
     batch = make_batch(classes=4)
     answer_with(method, Answering(everywhere(0.5, 0.5, 1e-30, 1e-30)), teacher)
-    assert method(batch, 0)["consistency"].item() == 0.0
+    assert method(batch, 0).terms["consistency"].item() == 0.0
     answer_with(method, Answering(everywhere(*[0.25] * 4)), teacher)
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.0675, rel=1e-5)
+    assert method(batch, STEPS).terms["consistency"].item() == pytest.approx(0.2 * 0.0675, rel=1e-5)
 
 
 @pytest.mark.parametrize("elsewhere", [0.0, 0.5, 1.0])
@@ -60,8 +60,9 @@ def test_the_mean_is_over_ambiguous_voxels_whatever_the_teacher_says_of_others(
     prediction = by_halves(everywhere(0.7, 0.3), everywhere(elsewhere + 1e-9, 1 - elsewhere + 1e-9))
     answer_with(method, Answering(student), Answering(prediction))
     batch = make_batch()
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
-    assert method.health(batch)["ambiguous"] == pytest.approx(0.5)
+    output = method(batch, STEPS)
+    assert output.terms["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
+    assert method.health(output, batch).further["ambiguous"] == pytest.approx(0.5)
 
 
 def test_the_weight_is_at_its_largest_after_three_quarters_of_the_run() -> None:
@@ -77,15 +78,16 @@ def test_padding_does_not_count() -> None:
     answer_with(method, Answering(everywhere(0.5, 0.5)), Answering(prediction))
     batch = make_batch()
     batch.first.valid[2:, ..., :8] = False
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
-    assert method.health(batch)["ambiguous"] == pytest.approx(1.0)
+    output = method(batch, STEPS)
+    assert output.terms["consistency"].item() == pytest.approx(0.2 * 0.04, rel=1e-5)
+    assert method.health(output, batch).further["ambiguous"] == pytest.approx(1.0)
 
 
 def test_the_student_is_pulled_to_the_teacher_and_not_out_of_its_doubt() -> None:
     method = make()
     student, teacher = Answering(everywhere(0.55, 0.45)), Answering(everywhere(0.4, 0.6))
     answer_with(method, student, teacher)
-    method(make_batch(), STEPS)["consistency"].backward()
+    method(make_batch(), STEPS).terms["consistency"].backward()
     gradient = student.logits[0].grad
     assert gradient is not None
     # d/dz of (p - q)^2 is 2 (p - q) p (1 - p) in each direction.
@@ -103,7 +105,7 @@ def test_repeated_passes_of_the_student_say_what_is_ambiguous() -> None:
         student = Answering(*predictions)
         answer_with(method, student, teacher)
         batch = make_batch()
-        found = method(batch, STEPS)["consistency"].item()
+        found = method(batch, STEPS).terms["consistency"].item()
         assert found == pytest.approx(0.2 * expected, rel=1e-4)
         assert torch.equal(student.calls[0], batch.first.values)
         first, second = (call - batch.first.values[2:] for call in student.calls[1:])

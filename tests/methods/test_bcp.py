@@ -6,12 +6,14 @@ import pytest
 import torch
 from answering import Constant
 from resuming import after_steps
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import bcp
 from tracoco.methods.bcp import BCP, Known, draw_box
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import StepOutput
 
 SECOND_STAGE = 20
 
@@ -88,7 +90,7 @@ def test_both_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     fixed_box(monkeypatch, half_box(16, 16))
     batch = make_batch(2)
     batch = replace(batch, labels=torch.zeros_like(batch.labels))
-    terms = method(batch, SECOND_STAGE)
+    terms = method(batch, SECOND_STAGE).terms
     # Dice of an absent class is 0; of the foreground 2 (1/4) / (1/16 + 1).
     labelled = math.log(4 / 3) + 1
     guessed = math.log(4) + 1 - 0.5 / (17 / 16)
@@ -98,10 +100,10 @@ def test_both_terms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_weight_of_pseudo_labels_is_a_setting() -> None:
     torch.manual_seed(0)
-    whole = constant(2, unsupervised_weight=1.0)[0](make_batch(2), SECOND_STAGE)["copy_paste"]
+    whole = constant(2, unsupervised_weight=1.0)[0](make_batch(2), SECOND_STAGE).terms
     torch.manual_seed(0)
-    half = constant(2)[0](make_batch(2), SECOND_STAGE)["copy_paste"]
-    torch.testing.assert_close(half, whole / 2)
+    half = constant(2)[0](make_batch(2), SECOND_STAGE).terms
+    torch.testing.assert_close(half["copy_paste"], whole["copy_paste"] / 2)
 
 
 def test_the_parts_of_a_mix_that_are_padding_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +112,7 @@ def test_the_parts_of_a_mix_that_are_padding_do_not_count(monkeypatch: pytest.Mo
     fixed_box(monkeypatch, box)
     batch = make_batch(2)
     batch.first.valid[2:] = False  # of the unlabelled crops nothing is scan
-    terms = method(batch, SECOND_STAGE)
+    terms = method(batch, SECOND_STAGE).terms
     assert terms["copy_paste"].item() == 0.0
     logits = torch.tensor([math.log(3), 0.0]).reshape(1, 2, 1, 1).expand(1, 2, 16, 16)
     around = supervised_loss(logits, batch.labels[:1], ~box[None])
@@ -127,13 +129,13 @@ def test_pseudo_labels_are_the_largest_components_without_padding() -> None:
     crops[..., 5, 0] = 1
     valid = torch.ones(1, 8, 8, dtype=torch.bool)
     valid[:, :2, :3] = False
-    labels = method._pseudo_labels(crops, valid)
+    found, labels = method.pseudo_labels(crops, valid)
     assert labels.nonzero().tolist() == [[0, 6, 6], [0, 6, 7], [0, 7, 6], [0, 7, 7]]
     batch = make_batch(2, unlabelled=1, size=(8, 8))
     batch.first.valid[2:] = valid
-    figures = method.health(batch)
-    assert figures == pytest.approx(
-        {"share/0": 54 / 58, "share/1": 4 / 58, "largest_component": 4 / 7}
+    health = method.health(StepOutput({}, (found, labels)), batch)
+    assert measured(health) == pytest.approx(
+        {"class/0": 54 / 58, "class/1": 4 / 58, "largest_component": 4 / 7}
     )
 
 
@@ -142,7 +144,7 @@ def test_structures_of_several_parts_can_be_kept_whole() -> None:
     method.teacher.network = Copying()
     crops = torch.zeros(1, 1, 8, 8)
     crops[..., 0, 0] = crops[..., 6:, 6:] = 1
-    labels = method._pseudo_labels(crops, torch.ones(1, 8, 8, dtype=torch.bool))
+    _, labels = method.pseudo_labels(crops, torch.ones(1, 8, 8, dtype=torch.bool))
     assert labels.sum() == 5
 
 
@@ -153,7 +155,8 @@ def test_at_first_labelled_crops_are_pasted_into_each_other(
     box = half_box(16, 16)
     fixed_box(monkeypatch, box)
     batch = make_batch(2)
-    terms = method(batch, method.pretrain_steps - 1)
+    output = method(batch, method.pretrain_steps - 1)
+    terms = output.terms
     crops, labels = batch.first.values, batch.labels
     assert torch.equal(student.calls[0], torch.where(box, crops[1:2], crops[:1]))
     assert not teacher.calls
@@ -162,7 +165,7 @@ def test_at_first_labelled_crops_are_pasted_into_each_other(
     mixed = torch.where(box, labels[1:], labels[:1])
     assert list(terms) == ["supervised"]
     torch.testing.assert_close(terms["supervised"], supervised_loss(logits, mixed, everywhere))
-    assert method.health(batch) == {}
+    assert method.health(output, batch) == PseudoLabelHealth()
 
 
 @pytest.mark.parametrize(("labelled", "unlabelled"), [(1, 1), (1, 3), (3, 1), (4, 2), (3, 3)])
@@ -170,14 +173,14 @@ def test_any_numbers_of_crops_can_be_paired(labelled: int, unlabelled: int) -> N
     method, student, _ = constant(2)
     batch = make_batch(2, labelled=labelled, unlabelled=unlabelled)
     for step in (0, SECOND_STAGE):
-        assert all(term.isfinite() for term in method(batch, step).values())
+        assert all(term.isfinite() for term in method(batch, step).terms.values())
     assert len(student.calls[0]) == (labelled + 1) // 2
     assert len(student.calls[1]) == max(2, labelled, unlabelled)
 
 
 def test_both_parts_of_a_mix_teach_the_student_and_none_the_teacher() -> None:
     method, student, teacher = constant(3)
-    method(make_batch(), SECOND_STAGE)["copy_paste"].backward()
+    method(make_batch(), SECOND_STAGE).terms["copy_paste"].backward()
     assert student.logits.grad is not None
     assert student.logits.grad[0] > 0 > student.logits.grad[1]  # pulled to the teacher's class
     assert teacher.logits.grad is None
@@ -195,7 +198,7 @@ def test_the_teacher_starts_as_the_student_at_the_end_of_the_first_stage() -> No
         with torch.no_grad():
             for parameter in method.student.parameters():
                 parameter.add_(1.0)
-        method.after_step(step)
+        method.after_step(StepOutput({}), make_batch(2), step)
         moved = weights(method.teacher) - start
         expected = {0: 0.0, 1: 0.0, 2: 3.0, 3: 3.01, 4: 0.99 * 3.01 + 0.01 * 5}[step]
         torch.testing.assert_close(moved, torch.full_like(moved, expected), atol=1e-4, rtol=0)
@@ -207,9 +210,9 @@ def test_without_a_first_stage_the_teacher_averages_from_the_first_step() -> Non
     with torch.no_grad():
         for parameter in method.student.parameters():
             parameter.add_(1.0)
-    method.after_step(0)
+    method.after_step(StepOutput({}), make_batch(2), 0)
     torch.testing.assert_close(weights(method.teacher), start + 0.01, atol=1e-5, rtol=0)
-    assert "copy_paste" in method(make_batch(), 0)
+    assert "copy_paste" in method(make_batch(), 0).terms
 
 
 @pytest.mark.parametrize("saved_at", [2, 3, 4])

@@ -25,7 +25,9 @@ def test_the_other_terms_are_those_of_bcp() -> None:
         found = []
         for each in (method, plain):
             torch.manual_seed(0)
-            found.append({name: term.item() for name, term in each(make_batch(2), step).items()})
+            found.append(
+                {name: term.item() for name, term in each(make_batch(2), step).terms.items()}
+            )
         assert found[0].pop("independence") == 0.0
         assert found[0] == found[1]
 
@@ -36,7 +38,7 @@ def test_independence_starts_120_steps_into_the_second_stage() -> None:
     first = 12 + 120
     for step in (first - 1, first):
         method.before_step(batch, step)
-        explained = method(batch, step)["independence"].item()
+        explained = method(batch, step).terms["independence"].item()
         assert (explained > 0) == (step == first)
 
 
@@ -52,7 +54,7 @@ def test_the_term_is_the_students_dependence_on_the_teacher(dimensions: int, cla
     expected = [
         dependence(own, others, layer) for own, others, layer in zip(*kernels, layers, strict=True)
     ]
-    found = method(make_batch(dimensions, classes), PAST_THE_RAMP)["independence"]
+    found = method(make_batch(dimensions, classes), PAST_THE_RAMP).terms["independence"]
     torch.testing.assert_close(found, 2 * torch.stack(expected).mean())
 
 
@@ -62,7 +64,7 @@ def test_the_student_learns_independence_and_the_teacher_has_no_gradient() -> No
     with torch.no_grad():
         for weight in method.teacher.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
-    method(make_batch(2), PAST_THE_RAMP)["independence"].backward()
+    method(make_batch(2), PAST_THE_RAMP).terms["independence"].backward()
     kernels = [weight for weight in method.student.parameters() if weight.dim() > 1]
     assert all(weight.grad is not None and weight.grad.any() for weight in kernels)
     assert all(weight.grad is None for weight in method.teacher.parameters())
@@ -86,5 +88,5 @@ def test_a_resumed_run_goes_on_alike() -> None:
     for each in (method, other):
         each.before_step(batch, 134)
         torch.manual_seed(0)
-        found.append({name: term.item() for name, term in each(batch, 134).items()})
+        found.append({name: term.item() for name, term in each(batch, 134).terms.items()})
     assert found[0] == found[1]

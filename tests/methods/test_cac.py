@@ -24,7 +24,7 @@ def test_the_contrast_teaches_features_and_projector_but_never_the_head(
     method = make(dimensions, classes, threshold=0.0)
     method.contrast.bank_features.normal_()
     method.contrast.bank_labels.fill_(classes)  # strangers to all, whatever the network says
-    method(make_batch(dimensions, classes), 5)["contrast"].backward()
+    method(make_batch(dimensions, classes), 5).terms["contrast"].backward()
     for module in (method.network.encoder, method.network.decoder, method.contrast.projector):
         assert any(p.grad is not None and p.grad.any() for p in module.parameters())
     assert all(p.grad is None for p in method.network.head.parameters())
@@ -39,7 +39,7 @@ def test_the_contrast_is_of_the_unlabelled_pairs_alone() -> None:
     for each in (batch, other):
         method.contrast.bank_labels.fill_(-1)
         torch.manual_seed(0)
-        found.append(method(each, 5)["contrast"].item())
+        found.append(method(each, 5).terms["contrast"].item())
     assert found[0] == pytest.approx(found[1], rel=1e-6)
     assert found[0] > 0
 
@@ -50,7 +50,7 @@ def test_the_supervised_term_is_that_of_the_first_labelled_crops() -> None:
     with torch.no_grad():
         logits = method.network(batch.first.values[:2])
     expected = supervised_loss(logits, batch.labels, batch.first.valid[:2])
-    torch.testing.assert_close(method(batch, 5)["supervised"], expected)
+    torch.testing.assert_close(method(batch, 5).terms["supervised"], expected)
 
 
 def test_a_few_steps_bring_the_two_crops_features_together() -> None:
@@ -60,7 +60,7 @@ def test_a_few_steps_bring_the_two_crops_features_together() -> None:
     found = []
     for _ in range(8):
         torch.manual_seed(0)
-        contrast = method(batch, 0)["contrast"]
+        contrast = method(batch, 0).terms["contrast"]
         optimizer.zero_grad()
         contrast.backward()
         optimizer.step()

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 
 from tracoco.errors import UserError
 from tracoco.methods.cac_co import CACCo
@@ -31,14 +31,14 @@ def test_the_contrast_is_the_sum_of_both_and_none_of_lambdas() -> None:
         contrast.get_buffer("bank_labels").fill_(-1)
     assert min(alone) > 0
     torch.manual_seed(0)
-    terms = method(make_batch(), 0)
+    terms = method(make_batch(), 0).terms
     assert terms["ce"].item() == 0.0  # lambda is 0 at first
     assert terms["contrast"].item() == pytest.approx(sum(alone), rel=0.02)  # other voxels drawn
 
 
 def test_the_peers_teach_the_heads_and_the_contrast_does_not() -> None:
     method = make(threshold=0.0)
-    terms = method(make_batch(), PAST_THE_RAMP)
+    terms = method(make_batch(), PAST_THE_RAMP).terms
     terms["contrast"].backward(retain_graph=True)
     heads = [network.get_submodule("head") for network in method.networks]
     assert all(p.grad is None for head in heads for p in head.parameters())
@@ -53,12 +53,14 @@ def test_the_peers_teach_the_heads_and_the_contrast_does_not() -> None:
 def test_health_tells_how_far_the_networks_agree() -> None:
     method = make()
     batch = make_batch()
-    method(batch, 5)
-    assert {"share/0", "share/1", "agreement", "distance"} <= method.health(batch).keys()
+    output = method(batch, 5)
+    assert {"class/0", "class/1", "agreement", "distance", "crop_agreement"} <= measured(
+        method.health(output, batch)
+    ).keys()
 
 
 def test_cutmix_with_one_unlabelled_crop_is_a_clear_error() -> None:
     with pytest.raises(UserError, match="CutMix"):
         make_method("cac-co", 3, 2, 30, 1)
     method = make_method("cac-co", 3, 2, 30, 1, cutmix=False)
-    assert set(method(make_batch(unlabelled=1), 5)) == {"supervised", "ce", "contrast"}
+    assert set(method(make_batch(unlabelled=1), 5).terms) == {"supervised", "ce", "contrast"}

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import nn
 
 from tracoco.errors import UserError
@@ -27,7 +27,7 @@ def test_terms_are_those_of_both_networks_on_labelled_and_on_all_crops() -> None
     batch = make_batch(2)
     batch.first.valid[3, :8] = False
     logits = [network(batch.first.values) for network in (method.plain, method.attentive)]
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     valid = batch.first.valid
     supervised = sum(supervised_loss(each[:2], batch.labels, valid[:2]) for each in logits)
     torch.testing.assert_close(terms["supervised"], supervised)
@@ -47,14 +47,14 @@ def test_the_ramp_takes_a_fifth_of_the_run_and_weights_are_settings() -> None:
     for step in (0, 3, 6):
         method = make()
         torch.manual_seed(3)
-        found[step] = method(make_batch(2), step)
+        found[step] = method(make_batch(2), step).terms
     for step, ramp in [(0, math.exp(-5)), (3, math.exp(-1.25))]:
         for term in ("consistency", "relation"):
             expected = ramp * found[6][term].item()
             assert found[step][term].item() == pytest.approx(expected, rel=1e-4)
     method = make(unsupervised_weight=3.0, relation_weight=0.2, rampup_steps=1)
     torch.manual_seed(3)
-    terms = method(make_batch(2), 1)
+    terms = method(make_batch(2), 1).terms
     assert terms["consistency"].item() == pytest.approx(1.5 * found[6]["consistency"].item())
     assert terms["relation"].item() == pytest.approx(2 * found[6]["relation"].item(), rel=1e-5)
 
@@ -65,7 +65,7 @@ def test_relations_teach_both_networks_but_never_their_output_layers(
     dimensions: int, classes: int
 ) -> None:
     method = make(dimensions, classes)
-    method(make_batch(dimensions, classes), PAST_THE_RAMP)["relation"].backward()
+    method(make_batch(dimensions, classes), PAST_THE_RAMP).terms["relation"].backward()
     for network in (method.plain, method.attentive):
         for part in (network.encoder, network.decoder):
             assert any(p.grad is not None and p.grad.any() for p in part.parameters())
@@ -76,7 +76,7 @@ def test_padding_of_unlabelled_crops_teaches_nothing() -> None:
     method = make().eval()
     batch = make_batch(2)
     batch.first.valid[2:] = False
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     assert terms["relation"].item() == 0.0
     assert terms["relation"].requires_grad
 
@@ -104,21 +104,20 @@ def test_a_resumed_run_has_its_bank() -> None:
     found = []
     for each in (method, other, make()):
         torch.manual_seed(5)
-        found.append(each(renamed, PAST_THE_RAMP)["relation"].item())
+        found.append(each(renamed, PAST_THE_RAMP).terms["relation"].item())
     assert found[0] == found[1] != found[2]
     assert len(method.relations.bank.get_extra_state()) == 4
 
 
 def test_health_compares_the_networks_on_unlabelled_crops() -> None:
     method = make()
-    assert method.health(make_batch(2)) == {}
     batch = make_batch(2)
-    method(batch, 0)
-    plain, attentive = method._predictions
+    output = method(batch, 0)
+    plain, attentive = output.pseudo_labels
     plain[:, 0], plain[:, 1] = 0.75, 0.25
     attentive[:, 0], attentive[:, 1] = 0.25, 0.75
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 1.0, "share/1": 0.0, "agreement": 0.0, "distance": 0.5 * 256}
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 1.0, "class/1": 0.0, "agreement": 0.0, "distance": 0.5 * 256}
     )
 
 

@@ -1,13 +1,20 @@
 import math
 
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch, Crops
 from tracoco.geometry import Box
 from tracoco.methods.cac import CAC
-from tracoco.methods.parts.context_contrast import EMPTY, Points, draw_places, take_places
+from tracoco.methods.method import StepOutput
+from tracoco.methods.parts.context_contrast import (
+    EMPTY,
+    Points,
+    crop_agreement,
+    draw_places,
+    take_places,
+)
 
 
 def make(dimensions: int = 3, **settings: object) -> CAC:
@@ -82,17 +89,17 @@ def shifted_batch() -> Batch:
 def test_a_network_that_sees_single_voxels_sees_the_same_in_both_crops() -> None:
     torch.manual_seed(0)
     contrast = make(noise=0.0).contrast
-    contrast(Pixelwise(), shifted_batch(), 5)
-    assert contrast.figures()["crop_agreement"] == 1.0
-    assert contrast._labels.shape == (2, 2 * 2048)
-    torch.testing.assert_close(contrast._confidence[0], contrast._confidence[1])
+    found = contrast(Pixelwise(), shifted_batch(), 5)
+    assert crop_agreement(found.labels) == 1.0
+    assert found.labels.shape == (2, 2 * 2048)
+    torch.testing.assert_close(found.confidence[0], found.confidence[1])
 
 
 def test_each_crop_has_noise_of_its_own() -> None:
     torch.manual_seed(0)
     contrast = make(noise=0.2).contrast
-    contrast(Pixelwise(), shifted_batch(), 5)
-    assert not torch.equal(contrast._confidence[0], contrast._confidence[1])
+    first, second = contrast(Pixelwise(), shifted_batch(), 5).confidence
+    assert not torch.equal(first, second)
 
 
 def test_the_bank_holds_this_step_and_the_one_before() -> None:
@@ -137,21 +144,21 @@ def test_the_bank_is_part_of_a_checkpoint() -> None:
     outcomes = []
     for each in (method, other):
         torch.manual_seed(3)
-        outcomes.append(each(make_batch(seed=1), 6)["contrast"].item())
+        outcomes.append(each(make_batch(seed=1), 6).terms["contrast"].item())
     assert outcomes[0] == outcomes[1]
     torch.manual_seed(3)
     forgetful = make()
     forgetful.load_state_dict(method.state_dict())
     forgetful.contrast.bank_labels.fill_(EMPTY)
     torch.manual_seed(3)
-    assert forgetful(make_batch(seed=1), 6)["contrast"].item() != outcomes[0]
+    assert forgetful(make_batch(seed=1), 6).terms["contrast"].item() != outcomes[0]
 
 
 def test_the_contrast_starts_after_a_sixteenth_of_the_run() -> None:
     assert make().contrast.start_step == 2
     assert make(start_step=0).contrast.start_step == 0
     method = make(threshold=0.0, positions=200)
-    terms = [method(make_batch(), step)["contrast"] for step in (1, 2)]
+    terms = [method(make_batch(), step).terms["contrast"] for step in (1, 2)]
     assert terms[0].item() == 0.0
     assert terms[0].requires_grad
     assert terms[1].item() > 0.0
@@ -162,7 +169,7 @@ def test_the_weight_multiplies_the_contrast() -> None:
     for weight in (0.1, 0.4):
         method = make(threshold=0.0, contrast_weight=weight)
         torch.manual_seed(0)
-        found.append(method(make_batch(), 5)["contrast"].item())
+        found.append(method(make_batch(), 5).terms["contrast"].item())
     assert math.isclose(found[1], 4 * found[0], rel_tol=1e-5)
 
 
@@ -170,20 +177,21 @@ def test_pairs_without_a_voxel_inside_give_a_connected_zero() -> None:
     method = make(threshold=0.0)
     batch = make_batch()
     batch.first.valid[2:] = False
-    terms = method(batch, 5)
+    output = method(batch, 5)
+    terms = output.terms
     assert terms["contrast"].item() == 0.0
     torch.stack(list(terms.values())).sum().backward()
     assert all(p.grad is not None for p in method.contrast.parameters())
-    assert method.health(batch)["likely"] == 0.0
+    assert method.health(output, batch).likely == 0.0
 
 
 def test_figures_by_hand() -> None:
-    contrast = make().contrast
-    contrast._labels = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 1]])
-    contrast._confidence = torch.tensor([[0.9, 0.9, 0.6, 0.8], [0.7, 0.75, 0.7, 0.8]])
-    assert contrast.figures() == {
-        "share/0": 0.625,
-        "share/1": 0.375,
+    labels = torch.tensor([[0, 0, 1, 1], [0, 0, 0, 1]])
+    confidence = torch.tensor([[0.9, 0.9, 0.6, 0.8], [0.7, 0.75, 0.7, 0.8]])
+    output = StepOutput({}, (labels, confidence))
+    assert measured(make().health(output, make_batch())) == {
+        "class/0": 0.625,
+        "class/1": 0.375,
         "likely": 0.5,
         "crop_agreement": 0.75,
     }

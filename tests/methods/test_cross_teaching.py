@@ -58,7 +58,7 @@ def test_the_peers_dice_by_hand_and_its_ramp(dimensions: int) -> None:
     taught = sum((1 - 2 * p / (p**2 + 1) + 1) / 2 for p in (0.2, 0.4))
     method = make(first, second, dimensions)
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (1000, 1.0)]:
-        term = method(make_batch(dimensions), step)["dice"].item()
+        term = method(make_batch(dimensions), step).terms["dice"].item()
         assert term == pytest.approx(0.2 * ramp * taught, rel=1e-4)
 
 
@@ -67,21 +67,23 @@ def test_networks_that_are_sure_of_the_same_have_little_to_teach(classes: int) -
     # Of the classes that are nowhere, the smallest probability counts; here it is none.
     prediction = everywhere(1.0, *[1e-30] * (classes - 1))
     method = make(Answering(prediction), Answering(prediction), classes=classes)
-    assert method(make_batch(classes=classes), STEPS)["dice"].item() == pytest.approx(0, abs=1e-5)
+    assert method(make_batch(classes=classes), STEPS).terms["dice"].item() == pytest.approx(
+        0, abs=1e-5
+    )
 
 
 def test_each_learns_from_the_others_labels_on_unlabelled_crops_alone() -> None:
     first, second = Answering(everywhere(0.8, 0.2)), Answering(everywhere(0.4, 0.6))
     method = make(first, second)
     batch = make_batch()
-    method(batch, STEPS)["dice"].backward()
+    method(batch, STEPS).terms["dice"].backward()
     one, two = first.logits[0].grad, second.logits[0].grad
     assert one is not None
     assert two is not None
     assert one[0, 1].item() < 0 < one[0, 0].item()
     assert two[0, 0].item() < 0 < two[0, 1].item()
     batch.first.valid[2:] = False
-    assert method(batch, STEPS)["dice"].item() == 0.0
+    assert method(batch, STEPS).terms["dice"].item() == 0.0
 
 
 def test_the_run_has_its_own_network_and_a_second_one_by_name() -> None:
@@ -106,7 +108,7 @@ def test_by_default_it_is_a_transformer_in_2d_and_in_3d(crop: tuple[int, ...]) -
     method = built(plan(*crop), TINY)
     assert type(method.networks[1]).__name__ == "UNETR"
     size = tuple(length for length in crop if length > 1)
-    terms = method(make_batch(len(size), size=size), STEPS)
+    terms = method(make_batch(len(size), size=size), STEPS).terms
     torch.stack(list(terms.values())).sum().backward()
     assert all(weight.grad is not None for weight in method.networks[0].parameters())
     assert any(weight.grad is not None for weight in method.networks[1].parameters())

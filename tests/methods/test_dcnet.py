@@ -3,7 +3,7 @@ import math
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import dcnet
@@ -56,7 +56,7 @@ def test_unsure_voxels_by_hand_and_their_ramp(dimensions: int, step: int, ramp: 
     tell(method, (0.6, 0.4), (0.5, 0.5))
     method.threshold.fill_(0.7)
     method.move_threshold = lambda *_: None  # type: ignore[method-assign] # held
-    terms = method(make_batch(dimensions), step)
+    terms = method(make_batch(dimensions), step).terms
     assert terms["unsure"].item() == pytest.approx(0.1 * ramp * 1000 * 0.01, rel=1e-4)
     assert terms["labels"].item() == 0.0
 
@@ -64,29 +64,29 @@ def test_unsure_voxels_by_hand_and_their_ramp(dimensions: int, step: int, ramp: 
 def test_sure_voxels_have_labels_by_hand() -> None:
     method = make()
     tell(method, (0.9, 0.1), (0.8, 0.2))
-    terms = method(make_batch(), 0)
+    terms = method(make_batch(), 0).terms
     assert terms["labels"].item() == pytest.approx(0.3 * -math.log(0.72), rel=1e-4)
 
 
 def test_decoders_that_are_sure_on_the_whole_teach_each_other_everywhere() -> None:
     method = make()
     tell(method, (0.97, 0.03), (0.03, 0.97))
-    terms = method(make_batch(), 0)
+    terms = method(make_batch(), 0).terms
     assert terms["labels"].item() == pytest.approx(0.3 * -2 * math.log(0.03), rel=1e-3)
 
 
 def test_attention_has_what_unsure_voxels_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dcnet, "attend", lambda *_: torch.tensor(0.002))
     method = make()
-    assert method(make_batch(), 0)["attention"].item() == pytest.approx(
+    assert method(make_batch(), 0).terms["attention"].item() == pytest.approx(
         2.0 * (1 - 0.1 * math.exp(-5))
     )
-    assert method(make_batch(), 12)["attention"].item() == pytest.approx(2.0 * 0.9)
+    assert method(make_batch(), 12).terms["attention"].item() == pytest.approx(2.0 * 0.9)
 
 
 def test_attention_teaches_the_encoder_alone() -> None:
     method = make()
-    method(make_batch(), 0)["attention"].backward()
+    method(make_batch(), 0).terms["attention"].backward()
     taught = {
         name.rsplit(".stages", 1)[0]
         for name, weight in method.named_parameters()
@@ -118,7 +118,7 @@ def test_the_supervised_losses_of_the_decoders_are_added() -> None:
     tell(method, (0.6, 0.4), (0.6, 0.4))
     logits = torch.tensor([0.6, 0.4]).log().reshape(1, 2, 1, 1, 1).expand(2, 2, 16, 16, 16)
     alone = supervised_loss(logits, batch.labels, batch.first.valid[:2]).item()
-    assert method(batch, 0)["supervised"].item() == pytest.approx(2 * alone, rel=1e-5)
+    assert method(batch, 0).terms["supervised"].item() == pytest.approx(2 * alone, rel=1e-5)
 
 
 def test_padding_changes_nothing() -> None:
@@ -131,7 +131,7 @@ def test_padding_changes_nothing() -> None:
             branch.head.register_forward_hook(
                 lambda _, __, logits, other=other: torch.where(valid.unsqueeze(1), logits, other)
             )
-        found = {name: term.item() for name, term in method(batch, 20).items()}
+        found = {name: term.item() for name, term in method(batch, 20).terms.items()}
         return found | {"threshold": method.threshold.item()}
 
     assert terms(0.0) == terms(9.0)
@@ -140,7 +140,7 @@ def test_padding_changes_nothing() -> None:
 def test_a_saved_threshold_goes_on_alike() -> None:
     def step(method: DCNet, number: int) -> tuple[dict[str, float], float]:
         torch.manual_seed(number)
-        terms = method(make_batch(seed=number), number)
+        terms = method(make_batch(seed=number), number).terms
         return {name: term.item() for name, term in terms.items()}, method.threshold.item()
 
     method = make()
@@ -168,9 +168,9 @@ def test_health_tells_how_far_the_decoders_agree() -> None:
     method = make()
     batch = make_batch()
     tell(method, (0.25, 0.75), (0.75, 0.25))
-    method(batch, 0)
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * 4096}
+    output = method(batch, 0)
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 0.0, "class/1": 1.0, "agreement": 0.0, "distance": 0.5 * 4096}
     )
 
 

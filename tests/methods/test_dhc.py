@@ -31,7 +31,7 @@ def test_the_peers_cross_entropy_by_hand_and_its_ramp() -> None:
         method = answering(Answering(everywhere(0.9, 0.1)), Answering(everywhere(0.2, 0.8)))
         batch = make_batch()
         batch.labels[:] = 0  # so that the second network's weights do not begin with a 0 for 1
-        term = method(batch, step)["ce"].item()
+        term = method(batch, step).terms["ce"].item()
         assert term == pytest.approx(-ramp * (math.log(0.1) + math.log(0.2)), rel=1e-4)
 
 
@@ -40,7 +40,7 @@ def test_all_crops_are_taught_by_peers() -> None:
     batch = make_batch()
     batch.labels[:] = 0
     batch.first.valid[2:] = False
-    assert method(batch, STEPS)["ce"].item() > 1
+    assert method(batch, STEPS).terms["ce"].item() > 1
 
 
 def test_each_learns_from_the_others_labels_alone() -> None:
@@ -48,7 +48,7 @@ def test_each_learns_from_the_others_labels_alone() -> None:
     method = answering(first, second)
     batch = make_batch()
     batch.labels[:] = 0
-    method(batch, STEPS)["ce"].backward()
+    method(batch, STEPS).terms["ce"].backward()
     one, two = first.logits[0].grad, second.logits[0].grad
     assert one is not None
     assert two is not None
@@ -94,7 +94,7 @@ def test_the_supervised_loss_is_weighted() -> None:
         batch = make_batch()
         batch.labels[:] = 0
         batch.labels[..., :4] = 1
-        loss: float = method(batch, 0)["supervised"].item()
+        loss: float = method(batch, 0).terms["supervised"].item()
         return loss
 
     def second_network(foreground: float) -> float:
@@ -116,7 +116,7 @@ def test_padding_does_not_count(dimensions: int, classes: int) -> None:
         if other:
             batch.labels[:, :4] = 0
         torch.manual_seed(0)
-        terms = method(batch, STEPS)
+        terms = method(batch, STEPS).terms
         outcomes.append([term.item() for term in terms.values()])
     assert outcomes[0] == pytest.approx(outcomes[1], rel=1e-6)
 
@@ -128,7 +128,7 @@ def test_peers_teach_nothing_in_padding() -> None:
     batch = make_batch()
     batch.labels[:] = 0
     batch.first.valid[..., 8:] = False
-    found = method(batch, STEPS)["ce"].item()
+    found = method(batch, STEPS).terms["ce"].item()
     assert found == pytest.approx(-math.log(0.1) - math.log(0.2), rel=1e-4)
 
 
@@ -140,7 +140,7 @@ def test_weights_go_on_from_a_checkpoint() -> None:
     outcomes = []
     for each in (method, other):
         torch.manual_seed(0)
-        outcomes.append([term.item() for term in each(make_batch(classes=4), STEPS).values()])
+        outcomes.append([term.item() for term in each(make_batch(classes=4), STEPS).terms.values()])
     assert outcomes[0] == outcomes[1]
     assert bool(other.distribution.started)
 

@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor
 
 from tracoco.methods.dtc import DTC, dual_task_loss
+from tracoco.methods.method import StepOutput
 from tracoco.methods.parts.two_heads import signed_distances
 
 CERTAIN = 100.0
@@ -81,7 +82,7 @@ def test_the_agreement_is_asked_of_labelled_and_unlabelled_crops_and_ramps_up(
     maps[2:] = -1.0
     monkeypatch.setattr(method, "look", lambda _: (logits, maps))
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (99, 1.0)]:
-        assert method(batch, step)["dual_task"].item() == pytest.approx(ramp * 0.125)
+        assert method(batch, step).terms["dual_task"].item() == pytest.approx(ramp * 0.125)
 
 
 def test_no_term_counts_padding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_no_term_counts_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     logits[:, :, 0] = logits[:, :, 0].flip(1)
     maps[:, :, 0] = 1.0 - maps[:, :, 0]
     monkeypatch.setattr(method, "look", lambda _: (logits, maps))
-    terms = method(batch, 30)
+    terms = method(batch, 30).terms
     assert [terms[name].item() for name in ("signed_distance", "dual_task")] == [0.0, 0.0]
     assert terms["supervised"].item() == pytest.approx(0.0, abs=1e-5)
 
@@ -101,7 +102,7 @@ def test_weights_steepness_and_ramp_are_settings(monkeypatch: pytest.MonkeyPatch
     method = make(unsupervised_weight=2.0, rampup_steps=10, steepness=1.0, distance_weight=0.0)
     given = predictions(1.0, math.log(3), 4)
     monkeypatch.setattr(method, "look", lambda _: given)
-    terms = method(make_batch(2, size=(2, 2)), 10)
+    terms = method(make_batch(2, size=(2, 2)), 10).terms
     assert terms["dual_task"].item() == pytest.approx(2 * 0.75**2)
     assert terms["signed_distance"].item() == 0.0
 
@@ -120,16 +121,16 @@ def test_distances_of_the_labelled_crops_are_learnt(
     maps[0, :, :3] = 9.0
     logits = torch.zeros(4, classes, *(8,) * dimensions)
     monkeypatch.setattr(method, "look", lambda _: (logits, maps))
-    assert method(batch, 0)["signed_distance"].item() == 0.0
+    assert method(batch, 0).terms["signed_distance"].item() == 0.0
     maps[:2] += 0.5
-    assert method(batch, 0)["signed_distance"].item() == pytest.approx(0.3 * 0.25)
+    assert method(batch, 0).terms["signed_distance"].item() == pytest.approx(0.3 * 0.25)
 
 
 def test_labels_teach_the_mask_head_as_in_every_method() -> None:
     method, batch = make().eval(), make_batch(2)
     plain = make_method("supervised", 2, noise=0.0).eval()
     plain.get_submodule("network").load_state_dict(method.network.state_dict())
-    assert method(batch, 0)["supervised"].item() == plain(batch, 0)["supervised"].item()
+    assert method(batch, 0).terms["supervised"].item() == plain(batch, 0).terms["supervised"].item()
 
 
 def test_only_the_distance_head_has_no_part_in_a_prediction() -> None:
@@ -149,19 +150,15 @@ def test_health_tells_where_both_heads_put_every_class_alike() -> None:
     maps[0, 0, 0, 0] = -0.1  # one of the six voxels inside is foreground to this head alone
     maps[1, 0, 0, 0] = -0.1  # padding
     before = torch.zeros(2, 3, 2, 2), torch.zeros(2, 2, 2, 2)
-    assert method.health(batch) == {}
-    method._predictions = torch.cat([before[0], logits]), torch.cat([before[1], maps])
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 1 / 6, "share/1": 3 / 6, "share/2": 2 / 6, "head_agreement": 5 / 6}
+    output = StepOutput({}, (torch.cat([before[0], logits]), torch.cat([before[1], maps])))
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 1 / 6, "class/1": 3 / 6, "class/2": 2 / 6, "head_agreement": 5 / 6}
     )
 
 
 def test_a_step_looks_at_first_crops_once() -> None:
     method, batch = make(), make_batch(2)
-    method(batch, 0)
-    assert method._predictions is not None
-    assert len(method._predictions[0]) == len(batch.cases)
+    before = method(batch, 0).pseudo_labels[0]
+    assert len(before) == len(batch.cases)
     other = replace(batch, first=replace(batch.first, values=batch.first.values + 1))
-    before = method._predictions[0]
-    method(other, 0)
-    assert not torch.equal(before, method._predictions[0])
+    assert not torch.equal(before, method(other, 0).pseudo_labels[0])

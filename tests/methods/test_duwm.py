@@ -69,7 +69,7 @@ def test_the_terms_by_hand() -> None:
     # The answers differ by 1/4. The feature channels: (.5, .5) against (.9, .1), entropy .4690.
     student = Featured(everywhere(0.5, 0.5), everywhere(0.75, 0.25))
     teacher = Featured(everywhere(0.9, 0.1), everywhere(0.5, 0.5))
-    terms = told(3, student, teacher)(make_batch(), STEPS)
+    terms = told(3, student, teacher)(make_batch(), STEPS).terms
     assert terms["consistency"].item() == pytest.approx(0.2 * UNSURE * 0.0625, rel=1e-5)
     assert terms["features"].item() == pytest.approx(0.2 * math.exp(-0.4690) * 0.16, rel=1e-4)
     # Entropy .8113 of the student's (3/4, 1/4).
@@ -79,7 +79,9 @@ def test_the_terms_by_hand() -> None:
 def test_a_sure_teacher_makes_it_mean_teacher_with_features() -> None:
     certain = everywhere(1.0, 1e-30)
     student = Featured(everywhere(0.75, 0.25), everywhere(0.5, 0.5))
-    terms = told(3, student, Featured(certain, certain), feature_weight=2.0)(make_batch(), STEPS)
+    terms = told(3, student, Featured(certain, certain), feature_weight=2.0)(
+        make_batch(), STEPS
+    ).terms
     assert terms["consistency"].item() == pytest.approx(0.2 * 0.25, rel=1e-5)
     assert terms["features"].item() == pytest.approx(0.2 * 2 * 0.0625, rel=1e-5)
 
@@ -88,7 +90,7 @@ def test_a_sure_teacher_makes_it_mean_teacher_with_features() -> None:
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_a_student_that_equals_its_teacher_has_no_distance(dimensions: int, classes: int) -> None:
     method = make(dimensions, classes, noise=0.0).eval()
-    terms = method(make_batch(dimensions, classes), STEPS)
+    terms = method(make_batch(dimensions, classes), STEPS).terms
     assert terms["consistency"].item() == pytest.approx(0, abs=1e-12)
     assert terms["features"].item() == pytest.approx(0, abs=1e-12)
     assert terms["entropy"].item() > 0
@@ -100,9 +102,10 @@ def test_sure_of_something_else_at_each_pass_is_unsure() -> None:
     student, teacher = Featured(features, target), Featured(features, target, one, two)
     method = told(3, student, teacher, passes=2)
     batch = make_batch()
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0, abs=1e-9)
-    assert method.health(batch)["trust"] == pytest.approx(UNSURE, rel=1e-5)
-    assert method.health(batch)["share/0"] == 1.0
+    output = method(batch, STEPS)
+    assert output.terms["consistency"].item() == pytest.approx(0, abs=1e-9)
+    assert method.health(output, batch).further["trust"] == pytest.approx(UNSURE, rel=1e-5)
+    assert method.health(output, batch).class_fractions[0] == 1.0
     head = teacher.head
     assert isinstance(head, Answering)
     assert len(head.calls) == 3
@@ -116,21 +119,21 @@ def test_all_crops_count_and_padding_does_not() -> None:
     batch = make_batch()
     batch.first.valid[..., 8:] = False
     batch.first.valid[1, ..., 8:] = True  # a labelled crop, whose second half is wrong
-    found = method(batch, STEPS)
+    found = method(batch, STEPS).terms
     # A fifth of the voxels inside: answers differ by 1/2, features by .8.
     assert found["consistency"].item() == pytest.approx(0.2 * 0.25 / 5, rel=1e-4)
     assert found["features"].item() == pytest.approx(0.2 * math.exp(-0.4690) * 0.64 / 5, rel=1e-4)
     assert found["entropy"].item() == pytest.approx(0.02 / 5, rel=1e-4)
     batch.first.valid[1, ..., 8:] = False
     for name in ("consistency", "features", "entropy"):
-        assert method(batch, STEPS)[name].item() == pytest.approx(0, abs=1e-9)
+        assert method(batch, STEPS).terms[name].item() == pytest.approx(0, abs=1e-9)
 
 
 def test_gradients_pull_the_student_and_never_reach_the_teacher() -> None:
     student = Featured(everywhere(0.5, 0.5), everywhere(0.75, 0.25))
     teacher = Featured(everywhere(0.9, 0.1), everywhere(0.6, 0.4))
     method = told(3, student, teacher)
-    terms = method(make_batch(), STEPS)
+    terms = method(make_batch(), STEPS).terms
     head = student.head
     assert isinstance(head, Answering)
     parts = {"consistency": head.logits[0], "features": student.features, "entropy": head.logits[0]}
@@ -147,7 +150,7 @@ def test_gradients_pull_the_student_and_never_reach_the_teacher() -> None:
 def test_the_terms_rise_along_the_run() -> None:
     student = Featured(everywhere(0.5, 0.5), everywhere(0.75, 0.25))
     method = told(3, student, Featured(everywhere(0.9, 0.1), everywhere(0.5, 0.5)))
-    start, end = method(make_batch(), 0), method(make_batch(), STEPS)
+    start, end = method(make_batch(), 0).terms, method(make_batch(), STEPS).terms
     for name in ("consistency", "features", "entropy"):
         assert start[name].item() == pytest.approx(math.exp(-5) * end[name].item(), rel=1e-4)
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from answering import Answering, by_halves, everywhere
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 
 from tracoco.methods.entropy_minimisation import EntropyMinimisation
 
@@ -25,7 +25,7 @@ def test_the_entropy_by_hand_and_its_ramp(dimensions: int) -> None:
     entropy = 0.75 * math.log2(4 / 3) + 0.5
     method = make(Answering(everywhere(0.75, 0.25, dimensions=dimensions)), dimensions)
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (1000, 1.0)]:
-        term = method(make_batch(dimensions), step)["entropy"].item()
+        term = method(make_batch(dimensions), step).terms["entropy"].item()
         assert term == pytest.approx(0.2 * ramp * entropy, rel=1e-5)
 
 
@@ -37,13 +37,13 @@ def test_equally_likely_classes_have_an_entropy_of_one(classes: int) -> None:
         unsupervised_weight=3.0,
         rampup_steps=10,
     )
-    term = method(make_batch(classes=classes), 10)["entropy"]
+    term = method(make_batch(classes=classes), 10).terms["entropy"]
     assert term.item() == pytest.approx(3.0, rel=1e-5)
 
 
 def test_the_likelier_class_becomes_likelier() -> None:
     network = Answering(everywhere(0.6, 0.3, 0.1))
-    make(network, classes=3)(make_batch(classes=3), STEPS)["entropy"].backward()
+    make(network, classes=3)(make_batch(classes=3), STEPS).terms["entropy"].backward()
     grad = network.logits[0].grad
     assert grad is not None
     assert grad[0, 0].item() < 0 < grad[0, 2].item()
@@ -51,7 +51,7 @@ def test_the_likelier_class_becomes_likelier() -> None:
 
 def test_a_certain_answer_has_no_entropy_and_no_gradient() -> None:
     network = Answering(everywhere(1.0, 1e-44))
-    term = make(network)(make_batch(), STEPS)["entropy"]
+    term = make(network)(make_batch(), STEPS).terms["entropy"]
     term.backward()
     assert term.item() == pytest.approx(0.0, abs=1e-6)
     grad = network.logits[0].grad
@@ -64,12 +64,9 @@ def test_only_unlabelled_voxels_inside_count() -> None:
     method = make(Answering(by_halves(unsure, sure)))
     batch = make_batch()
     batch.first.valid[2:, :, :, 12:] = False
-    assert method(batch, STEPS)["entropy"].item() == pytest.approx(0.2 * 2 / 3, rel=1e-5)
-    health = {"share/0": 1.0, "share/1": 0.0, "entropy": 2 / 3}
-    assert method.health(batch) == pytest.approx(health, rel=1e-5)
+    output = method(batch, STEPS)
+    assert output.terms["entropy"].item() == pytest.approx(0.2 * 2 / 3, rel=1e-5)
+    health = {"class/0": 1.0, "class/1": 0.0, "entropy": 2 / 3}
+    assert measured(method.health(output, batch)) == pytest.approx(health, rel=1e-5)
     batch.first.valid[2:] = False
-    assert method(batch, STEPS)["entropy"].item() == 0.0
-
-
-def test_before_the_first_step_there_is_no_health() -> None:
-    assert make(Answering(everywhere(0.5, 0.5))).health(make_batch()) == {}
+    assert method(batch, STEPS).terms["entropy"].item() == 0.0

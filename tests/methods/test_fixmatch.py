@@ -26,7 +26,7 @@ def test_half_of_the_voxels_with_a_loss_of_one_make_a_half(dimensions: int) -> N
     method = make(dimensions)
     # The training pass is sure of half the voxels; the strong view has -log(1/e) everywhere.
     method.network = Answering(prediction(SURE, UNSURE), prediction(1 / math.e, 1 / math.e))
-    assert method(make_batch(dimensions), 0)["strong"].item() == pytest.approx(0.5, rel=1e-5)
+    assert method(make_batch(dimensions), 0).terms["strong"].item() == pytest.approx(0.5, rel=1e-5)
 
 
 def test_the_weight_is_a_setting_and_does_not_rise() -> None:
@@ -35,7 +35,7 @@ def test_the_weight_is_a_setting_and_does_not_rise() -> None:
         method.network = Answering(
             everywhere(SURE, 1 - SURE), everywhere(1 / math.e, 1 - 1 / math.e)
         )
-        assert method(make_batch(), step)["strong"].item() == pytest.approx(3.0, rel=1e-5)
+        assert method(make_batch(), step).terms["strong"].item() == pytest.approx(3.0, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["ce", "dice"])
@@ -45,7 +45,7 @@ def test_below_the_threshold_nothing_is_learnt(loss: str, classes: int) -> None:
     network = Answering(everywhere(UNSURE, *rest))
     method = make(classes=classes, loss=loss)
     method.network = network
-    strong = method(make_batch(classes=classes), 0)["strong"]
+    strong = method(make_batch(classes=classes), 0).terms["strong"]
     strong.backward()
     assert strong.item() == 0.0
     grad = network.logits[0].grad
@@ -56,14 +56,16 @@ def test_below_the_threshold_nothing_is_learnt(loss: str, classes: int) -> None:
 def test_what_is_sure_and_holds_in_the_strong_view_costs_little() -> None:
     method = make()
     method.network = Answering(everywhere(0.999, 0.001))
-    assert method(make_batch(), 0)["strong"].item() == pytest.approx(-math.log(0.999), rel=1e-3)
+    assert method(make_batch(), 0).terms["strong"].item() == pytest.approx(
+        -math.log(0.999), rel=1e-3
+    )
 
 
 def test_the_strong_view_learns_and_the_label_does_not() -> None:
     method = make()
     network = Answering(everywhere(SURE, 1 - SURE), everywhere(0.5, 0.5))
     method.network = network
-    method(make_batch(), 0)["strong"].backward()
+    method(make_batch(), 0).terms["strong"].backward()
     label, learner = (parameter.grad for parameter in network.logits)
     assert label is None or not label.any()
     assert learner is not None
@@ -77,13 +79,13 @@ def test_the_mean_is_over_voxels_inside() -> None:
     sure = by_halves(everywhere(SURE, 1 - SURE), everywhere(UNSURE, 1 - UNSURE))
     method.network = Answering(sure, everywhere(1 / math.e, 1 - 1 / math.e))
     # 4 of the 12 slices that are left count.
-    assert method(batch, 0)["strong"].item() == pytest.approx(1 / 3, rel=1e-5)
+    assert method(batch, 0).terms["strong"].item() == pytest.approx(1 / 3, rel=1e-5)
 
 
 def test_dice_is_the_other_loss() -> None:
     method = make(loss="dice")
     method.network = Answering(everywhere(SURE, 1 - SURE), everywhere(0.75, 0.25))
-    assert method(make_batch(), 0)["strong"].item() == pytest.approx(0.52, rel=1e-4)
+    assert method(make_batch(), 0).terms["strong"].item() == pytest.approx(0.52, rel=1e-4)
 
 
 def test_the_strong_pass_sees_a_strong_view_of_the_unlabelled_crops() -> None:

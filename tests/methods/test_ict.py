@@ -36,7 +36,7 @@ def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: in
     method = make(dimensions)
     student = Answering(everywhere(0.5, 0.5, dimensions=dimensions))
     answer_with(method, student, Answering(unlike(dimensions)))
-    term = method(make_batch(dimensions), STEPS)["consistency"]
+    term = method(make_batch(dimensions), STEPS).terms["consistency"]
     assert term.item() == pytest.approx(0.2 * 0.0625, rel=1e-5)
 
 
@@ -49,11 +49,10 @@ def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
     student = Answering(everywhere(0.5, 0.5))
     answer_with(method, student, Answering(unlike()))
     batch = make_batch()
-    method(batch, 0)
+    output = method(batch, 0)
     assert torch.equal(student.calls[0], batch.first.values[[0, 1, chosen]])
-    assert method._predictions is not None
     expected = everywhere(*{2: (1.0, 0.0), 3: (0.0, 1.0)}[chosen]).expand(1, 2, 16, 16, 16)
-    torch.testing.assert_close(method._predictions[1], expected)
+    torch.testing.assert_close(output.pseudo_labels[1], expected)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
@@ -64,7 +63,9 @@ def test_who_answers_all_alike_agrees_with_the_teacher(
     method = make(classes=4)
     prediction = everywhere(0.4, 0.3, 0.2, 0.1)
     answer_with(method, Answering(prediction), Answering(prediction))
-    assert method(make_batch(classes=4), STEPS)["consistency"].item() == pytest.approx(0, abs=1e-9)
+    assert method(make_batch(classes=4), STEPS).terms["consistency"].item() == pytest.approx(
+        0, abs=1e-9
+    )
 
 
 def test_half_and_half_does_not_ask_which_crop_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +75,9 @@ def test_half_and_half_does_not_ask_which_crop_came_first(monkeypatch: pytest.Mo
         for parameter in method.teacher.parameters():
             parameter.mul_(1.2)
     batch = make_batch()
-    found = [method(batch, STEPS)["consistency"].item()]
+    found = [method(batch, STEPS).terms["consistency"].item()]
     batch.first.values[2:] = batch.first.values[2:].flip(0)
-    found.append(method(batch, STEPS)["consistency"].item())
+    found.append(method(batch, STEPS).terms["consistency"].item())
     assert found[0] > 0
     assert found[0] == pytest.approx(found[1], rel=1e-5)
 
@@ -90,10 +91,11 @@ def test_a_voxel_counts_where_both_crops_are_inside(monkeypatch: pytest.MonkeyPa
     wrong[:, 0, 8:, :8], wrong[:, 1, 8:, :8] = 0.75, 0.25  # right wherever it counts
     method = make()
     answer_with(method, Answering(wrong), Answering(unlike()))
-    assert method(batch, STEPS)["consistency"].item() == pytest.approx(0, abs=1e-9)
-    assert method.health(batch)["distance"] == pytest.approx(0, abs=1e-3)
+    output = method(batch, STEPS)
+    assert output.terms["consistency"].item() == pytest.approx(0, abs=1e-9)
+    assert method.health(output, batch).distance == pytest.approx(0, abs=1e-3)
     batch.first.valid[2, 0] = True
-    assert method(batch, STEPS)["consistency"].item() > 1e-4
+    assert method(batch, STEPS).terms["consistency"].item() > 1e-4
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -127,7 +129,7 @@ def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient(
     method = make()
     student, teacher = Answering(everywhere(0.5, 0.5)), Answering(unlike())
     answer_with(method, student, teacher)
-    method(make_batch(), STEPS)["consistency"].backward()
+    method(make_batch(), STEPS).terms["consistency"].backward()
     gradient = student.logits[0].grad
     assert gradient is not None
     assert gradient[0, 0] < 0 < gradient[0, 1]
@@ -136,7 +138,7 @@ def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient(
 
 def test_an_odd_batch_works() -> None:
     method = make_method("ict", unlabelled_batch=3)
-    terms = method(make_batch(unlabelled=3), STEPS)
+    terms = method(make_batch(unlabelled=3), STEPS).terms
     assert terms["consistency"].isfinite()
 
 

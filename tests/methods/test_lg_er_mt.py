@@ -25,7 +25,7 @@ def test_consistency_information_and_entropy_by_hand(dimensions: int) -> None:
         Answering(everywhere(*each, dimensions=dimensions)) for each in [(0.5, 0.5), (0.9, 0.1)]
     )
     answer_with(method, student, teacher)
-    terms = method(make_batch(dimensions), STEPS)
+    terms = method(make_batch(dimensions), STEPS).terms
     assert terms["consistency"].item() == pytest.approx(0.2 * 0.16 / 2, rel=1e-5)
     assert terms["global"].item() == pytest.approx(0.02 * 0.04002, rel=1e-3)
     assert terms["entropy"].item() == pytest.approx(0.02, rel=1e-5)
@@ -38,7 +38,7 @@ def test_the_local_structure_by_hand() -> None:
     student = by_halves(everywhere(0.75, 0.25), everywhere(0.25, 0.75))
     method = make(cube=16)
     answer_with(method, Answering(student), Answering(everywhere(0.5, 0.5)))
-    terms = method(make_batch(), STEPS)
+    terms = method(make_batch(), STEPS).terms
     assert terms["local"].item() == pytest.approx(0.02 * 0.16 / 2, rel=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_four_classes_by_hand() -> None:
     method = make(classes=4)
     student = Answering(everywhere(0.5, 0.5, 1e-30, 1e-30))
     answer_with(method, student, Answering(everywhere(*[0.25] * 4)))
-    terms = method(make_batch(classes=4), STEPS)
+    terms = method(make_batch(classes=4), STEPS).terms
     assert terms["entropy"].item() == pytest.approx(0.01, rel=1e-5)
     assert terms["global"].item() == pytest.approx(0.02 * 2 * 0.0625 / 4 / 2, rel=1e-5)
 
@@ -57,7 +57,7 @@ def test_a_certain_student_that_equals_its_teacher_has_nothing_to_learn() -> Non
     student = Answering(by_halves(everywhere(1.0, 1e-38), everywhere(1e-38, 1.0)))
     teacher = Answering(by_halves(everywhere(1.0, 1e-38), everywhere(1e-38, 1.0)))
     answer_with(method, student, teacher)
-    terms = method(make_batch(), STEPS)
+    terms = method(make_batch(), STEPS).terms
     unsupervised = [term for name, term in terms.items() if name != "supervised"]
     assert len(unsupervised) == 4
     assert all(term.item() == pytest.approx(0, abs=1e-9) for term in unsupervised)
@@ -70,7 +70,7 @@ def test_every_unlabelled_term_rises_along_the_run() -> None:
     method = make(cube=16)
     student = by_halves(everywhere(0.75, 0.25), everywhere(0.25, 0.75))
     answer_with(method, Answering(student), Answering(everywhere(0.5, 0.5)))
-    start, end = method(make_batch(), 0), method(make_batch(), STEPS)
+    start, end = method(make_batch(), 0).terms, method(make_batch(), STEPS).terms
     for name in (*COMPARED, "entropy"):
         assert end[name].item() > 0
         assert start[name].item() == pytest.approx(math.exp(-5) * end[name].item(), rel=1e-4)
@@ -81,9 +81,9 @@ def test_all_crops_are_compared_but_only_unlabelled_ones_make_up_their_mind() ->
     student = by_halves(everywhere(0.75, 0.25), everywhere(0.25, 0.75))
     answer_with(method, Answering(student), Answering(everywhere(0.5, 0.5)))
     batch = make_batch()
-    full = {name: term.item() for name, term in method(batch, STEPS).items()}
+    full = {name: term.item() for name, term in method(batch, STEPS).terms.items()}
     batch.first.valid[2:] = False
-    terms = method(batch, STEPS)
+    terms = method(batch, STEPS).terms
     for name in COMPARED:
         assert terms[name].item() == pytest.approx(full[name], rel=1e-4)
     assert terms["entropy"].item() == 0.0
@@ -95,7 +95,7 @@ def test_padding_does_not_count() -> None:
     answer_with(method, Answering(wrong), Answering(everywhere(1.0, 1e-30)))
     batch = make_batch()
     batch.first.valid[..., :8] = False
-    terms = method(batch, STEPS)
+    terms = method(batch, STEPS).terms
     for name in (*COMPARED, "entropy"):
         assert terms[name].item() == pytest.approx(0.0, abs=1e-9)
 
@@ -106,7 +106,7 @@ def test_no_comparison_reaches_the_teacher(name: str) -> None:
     student = Answering(by_halves(everywhere(0.75, 0.25), everywhere(0.4, 0.6)))
     teacher = Answering(by_halves(everywhere(0.9, 0.1), everywhere(0.2, 0.8)))
     answer_with(method, student, teacher)
-    method(make_batch(), STEPS)[name].backward()
+    method(make_batch(), STEPS).terms[name].backward()
     gradient = student.logits[0].grad
     assert gradient is not None
     assert gradient.any()
@@ -128,8 +128,8 @@ def test_the_teacher_sees_all_crops_with_noise() -> None:
     student, teacher = Answering(everywhere(0.5, 0.5)), Answering(everywhere(0.9, 0.1))
     answer_with(method, student, teacher)
     batch = make_batch()
-    method(batch, 0)
+    output = method(batch, 0)
     assert torch.equal(student.calls[0], batch.first.values)
     noise = teacher.calls[0] - batch.first.values
     assert noise.abs().max().item() == pytest.approx(0.1, rel=1e-4)
-    assert method.health(batch)["agreement"] == 1.0
+    assert method.health(output, batch).agreement == 1.0

@@ -52,7 +52,7 @@ def test_the_consistency_by_hand_and_its_ramp() -> None:
     method.decoders = Told(*[(0.6, 0.4)] * 3)  # type: ignore[assignment]  # a stand-in
     # Six fifths of 30 steps; the run ends before the ramp does.
     for step, ramp in [(0, math.exp(-5)), (18, math.exp(-1.25)), (36, 1.0)]:
-        found = method(make_batch(), step)["consistency"].item()
+        found = method(make_batch(), step).terms["consistency"].item()
         assert found == pytest.approx(0.2 * ramp * 6 * UNSURE, rel=1e-4)
 
 
@@ -62,7 +62,7 @@ def test_a_target_teaches_only_the_other_decoders() -> None:
     method.pairs = lambda: pairs  # type: ignore[method-assign]  # of the true decoders
     told = Told((0.6, 0.4), (0.8, 0.2), (0.8, 0.2))
     method.decoders = told  # type: ignore[assignment]  # a stand-in
-    method(make_batch(), 36)["consistency"].backward()
+    method(make_batch(), 36).terms["consistency"].backward()
     # Twice (p - 0.64 / 0.68)^2 at p = 0.6, where p has slope 0.24, with a weight of 0.2.
     slope = 0.2 * 2 * 2 * (0.6 - 0.64 / 0.68) * 0.24
     gradient = told.logits[0].grad
@@ -74,7 +74,7 @@ def test_labelled_crops_and_padding_are_not_compared() -> None:
     method = make()
     batch = make_batch()
     batch.first.valid[2:] = False
-    terms = method(batch, 36)
+    terms = method(batch, 36).terms
     assert terms["consistency"].item() == 0.0
     assert terms["supervised"].item() > 0.0
 
@@ -102,7 +102,7 @@ def test_the_term_is_six_times_the_sum_over_decoders(classes: int) -> None:
     expected = [
         dependence(*pair, layer) for pair, layer in zip(method.pairs(), layers, strict=True)
     ]
-    found = method(make_batch(2, classes), 60)["independence"]
+    found = method(make_batch(2, classes), 60).terms["independence"]
     torch.testing.assert_close(found, 6.0 * 3 * torch.stack(expected).mean())
 
 
@@ -123,12 +123,12 @@ def test_the_search_is_made_before_every_sixtieth_step_and_the_term_starts_with_
     before = method.state_dict()["independence.combinations.part.layers.0"].clone()
     for step in (0, 1, 59):
         method.before_step(batch, step)
-        assert method(batch, step)["independence"].item() == 0.0
+        assert method(batch, step).terms["independence"].item() == 0.0
     layers = method.independence.combinations.part.layers
     assert torch.equal(layers[0], before)
-    early = method(batch, 60)["independence"].item()
+    early = method(batch, 60).terms["independence"].item()
     method.before_step(batch, 60)
-    assert method(batch, 60)["independence"].item() > early > 0
+    assert method(batch, 60).terms["independence"].item() > early > 0
     assert not torch.equal(layers[0], before)
 
 
@@ -151,5 +151,5 @@ def test_a_resumed_run_goes_on_alike(dimensions: int, classes: int) -> None:
     for each in (method, other):
         each.before_step(batch, 4)
         torch.manual_seed(0)
-        found.append({name: term.item() for name, term in each(batch, 4).items()})
+        found.append({name: term.item() for name, term in each(batch, 4).terms.items()})
     assert found[0] == found[1]

@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 from resuming import after_steps, differing
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from told import Told
 from torch import Tensor, nn
 
@@ -21,9 +21,15 @@ UNSURE = 0.146654
 """(S(0.6) - 0.6)^2, with S(0.6) = 0.6^10 / (0.6^10 + 0.4^10) = 0.98295."""
 
 
-def make(name: str = "mc-net", dimensions: int = 3, **settings: object) -> MCNet:
-    method = make_method(name, dimensions, 2, 30, 2, **settings)
+def make(dimensions: int = 3, **settings: object) -> MCNet:
+    method = make_method("mc-net", dimensions, 2, 30, 2, **settings)
     assert isinstance(method, MCNet)
+    return method
+
+
+def make_plus(dimensions: int = 3, **settings: object) -> MCNetPlus:
+    method = make_method("mc-net-plus", dimensions, 2, 30, 2, **settings)
+    assert isinstance(method, MCNetPlus)
     return method
 
 
@@ -39,49 +45,51 @@ def test_the_consistency_by_hand_and_its_ramp_in_3d(decoders: int) -> None:
     pairs = decoders * (decoders - 1)
     # Two fifths of 30 steps.
     for step, ramp in [(0, math.exp(-5)), (6, math.exp(-1.25)), (12, 1.0), (PAST_THE_RAMP, 1.0)]:
-        consistency = method(make_batch(), step)["consistency"].item()
+        consistency = method(make_batch(), step).terms["consistency"].item()
         assert consistency == pytest.approx(2 * ramp * pairs * UNSURE, rel=1e-4)
 
 
 def test_in_2d_the_weight_is_a_tenth_of_that_and_rises_through_the_run() -> None:
     method = told((0.6, 0.4), (0.6, 0.4), dimensions=2)
     for step, ramp in [(15, math.exp(-1.25)), (30, 1.0)]:
-        consistency = method(make_batch(2), step)["consistency"].item()
+        consistency = method(make_batch(2), step).terms["consistency"].item()
         assert consistency == pytest.approx(0.2 * ramp * 2 * UNSURE, rel=1e-4)
 
 
 def test_weight_ramp_and_temperature_are_settings() -> None:
     method = told((0.6, 0.4), (0.6, 0.4), unsupervised_weight=3.0, rampup_steps=10, temperature=0.5)
     expected = 3 * 2 * (0.36 / 0.52 - 0.6) ** 2
-    assert method(make_batch(), 10)["consistency"].item() == pytest.approx(expected, rel=1e-4)
+    assert method(make_batch(), 10).terms["consistency"].item() == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_supervised_losses_of_the_decoders_are_added() -> None:
     batch = make_batch()
-    alone = told((0.6, 0.4), (0.6, 0.4))(batch, 0)["supervised"].item()
-    assert told(*[(0.6, 0.4)] * 3)(batch, 0)["supervised"].item() == pytest.approx(1.5 * alone)
+    alone = told((0.6, 0.4), (0.6, 0.4))(batch, 0).terms["supervised"].item()
+    assert told(*[(0.6, 0.4)] * 3)(batch, 0).terms["supervised"].item() == pytest.approx(
+        1.5 * alone
+    )
 
 
 def test_labelled_crops_must_agree_too_but_padding_need_not() -> None:
     method = told((0.6, 0.4), (0.6, 0.4))
     batch = make_batch()
     batch.first.valid[2:] = False
-    assert method(batch, 12)["consistency"].item() == pytest.approx(2 * 2 * UNSURE, rel=1e-4)
+    assert method(batch, 12).terms["consistency"].item() == pytest.approx(2 * 2 * UNSURE, rel=1e-4)
     batch.first.valid[:] = False
-    assert method(batch, 12)["consistency"].item() == 0.0
+    assert method(batch, 12).terms["consistency"].item() == 0.0
 
 
 @pytest.mark.parametrize("detached", [False, True])
 def test_the_targets_are_detached_if_asked(detached: bool) -> None:  # noqa: FBT001 - a parameter
     method = told((0.5, 0.5), (0.9, 0.1), detached=detached)
-    method(make_batch(), 12)["consistency"].backward()
+    method(make_batch(), 12).terms["consistency"].backward()
     gradient = method.decoders.logits[0].grad  # type: ignore[index]  # of the stand-in
     # The slope of the sharpening is ten times steeper than what is left of it.
     assert gradient[0].item() == pytest.approx(-0.5 if detached else -4.5, abs=1e-2)  # type: ignore[index]  # it has one
 
 
 def test_the_plus_has_three_decoders_and_predicts_with_the_first() -> None:
-    method = make("mc-net-plus").eval()
+    method = make_plus().eval()
     assert isinstance(method, MCNetPlus)
     assert len(method.decoders.branches) == 3
     assert method.inference_network() is method.decoders.first
@@ -117,11 +125,15 @@ def test_the_ways_up_are_a_setting() -> None:
 def test_health_compares_the_first_two_decoders_on_unlabelled_crops() -> None:
     method = told((0.25, 0.75), (0.75, 0.25), (0.5, 0.5))
     batch = make_batch()
-    assert method.health(batch) == {}
     batch.first.valid[3, :8] = False
-    method(batch, 0)
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}
+    output = method(batch, 0)
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {
+            "class/0": 0.0,
+            "class/1": 1.0,
+            "agreement": 0.0,
+            "distance": 0.5 * (4096 + 2048) / 2,
+        }
     )
 
 
@@ -137,8 +149,8 @@ class ToldAtScales(Told):
         return [predictions[: self.count], predictions[self.count :]]
 
 
-def told_at_scales(coarse: list[tuple[float, ...]], fine: list[tuple[float, ...]]) -> MCNet:
-    method = make("mc-net-plus", scales=2)
+def told_at_scales(coarse: list[tuple[float, ...]], fine: list[tuple[float, ...]]) -> MCNetPlus:
+    method = make_plus(scales=2)
     method.decoders = ToldAtScales(coarse, fine)  # type: ignore[assignment]  # a stand-in
     return method
 
@@ -149,33 +161,34 @@ SURE, UNDECIDED = (0.9999, 0.0001), (0.6, 0.4)
 def test_at_several_scales_the_consistency_is_their_mean_by_hand() -> None:
     # Six ordered pairs of decoders at each scale; sure decoders that agree have no distance.
     mixed = told_at_scales([UNDECIDED] * 3, [SURE] * 3)
-    assert mixed(make_batch(), 12)["consistency"].item() == pytest.approx(
+    assert mixed(make_batch(), 12).terms["consistency"].item() == pytest.approx(
         2 * (6 * UNSURE + 0) / 2, rel=1e-4
     )
     both = told_at_scales([UNDECIDED] * 3, [UNDECIDED] * 3)
-    assert both(make_batch(), 12)["consistency"].item() == pytest.approx(2 * 6 * UNSURE, rel=1e-4)
+    found = both(make_batch(), 12).terms["consistency"].item()
+    assert found == pytest.approx(2 * 6 * UNSURE, rel=1e-4)
 
 
 def test_scales_are_not_compared_with_each_other() -> None:
     method = told_at_scales([SURE] * 3, [SURE[::-1]] * 3)
-    assert method(make_batch(), 12)["consistency"].item() == pytest.approx(0.0, abs=1e-6)
+    assert method(make_batch(), 12).terms["consistency"].item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_at_several_scales_the_supervised_loss_is_their_mean() -> None:
     batch = make_batch()
     coarse, fine = (
-        told(*[each] * 3)(batch, 0)["supervised"].item() for each in (UNDECIDED, (0.2, 0.8))
+        told(*[each] * 3)(batch, 0).terms["supervised"].item() for each in (UNDECIDED, (0.2, 0.8))
     )
     method = told_at_scales([UNDECIDED] * 3, [(0.2, 0.8)] * 3)
     assert coarse != pytest.approx(fine)
-    assert method(batch, 0)["supervised"].item() == pytest.approx((coarse + fine) / 2)
+    assert method(batch, 0).terms["supervised"].item() == pytest.approx((coarse + fine) / 2)
 
 
 def test_health_is_of_the_finest_scale() -> None:
     method = told_at_scales([(0.9, 0.1)] * 3, [(0.25, 0.75)] * 3)
     batch = make_batch()
-    method(batch, 0)
-    assert method.health(batch)["share/1"] == 1.0
+    output = method(batch, 0)
+    assert method.health(output, batch).class_fractions[1] == 1.0
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -189,7 +202,7 @@ def test_every_scale_answers_at_the_size_of_the_crops_and_its_heads_learn(
     scales = method.decoders.at_scales(batch.first.values)
     shape = (4, classes, *[16] * dimensions)
     assert [[tuple(each.shape) for each in logits] for logits in scales] == [[shape] * 3] * 3
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     for name in ("supervised", "consistency"):
         method.zero_grad()
         terms[name].backward(retain_graph=True)
@@ -202,30 +215,30 @@ def test_every_scale_answers_at_the_size_of_the_crops_and_its_heads_learn(
             assert head.weight.grad.abs().sum() > 0, name
 
 
-def coarse_heads(method: MCNet) -> list[nn.Conv2d | nn.Conv3d]:
+def coarse_heads(method: MCNetPlus) -> list[nn.Conv2d | nn.Conv3d]:
     """Those of the first decoder, then those of the second and of the third."""
     parts = method.decoders.coarse_heads.modules()
     return [part for part in parts if isinstance(part, nn.Conv2d | nn.Conv3d)]
 
 
 def test_unlabelled_crops_teach_the_heads_of_all_scales() -> None:
-    method, batch = make("mc-net-plus", 2, scales="all"), make_batch(2)
+    method, batch = make_plus(2, scales="all"), make_batch(2)
     batch.first.valid[: batch.labelled_count] = False
-    torch.stack(list(method(batch, PAST_THE_RAMP).values())).sum().backward()
+    torch.stack(list(method(batch, PAST_THE_RAMP).terms.values())).sum().backward()
     for head in coarse_heads(method):
         assert head.weight.grad is not None
         assert head.weight.grad.abs().sum() > 0
 
 
 def test_two_scales_are_the_two_finest_levels() -> None:
-    method = make("mc-net-plus", scales=2)
+    method = make_plus(scales=2)
     widths = method.decoders.first.decoder_channels
     assert len(widths) == 3
     assert [head.in_channels for head in coarse_heads(method)] == [widths[1]] * 3
 
 
 def test_the_finest_scale_is_what_one_scale_is() -> None:
-    one, several = make("mc-net-plus"), make("mc-net-plus", scales="all")
+    one, several = make_plus(), make_plus(scales="all")
     crops = torch.rand(1, 1, 16, 16, 16)
     with torch.no_grad():
         expected = one.eval().decoders(crops)
@@ -237,14 +250,14 @@ def test_the_finest_scale_is_what_one_scale_is() -> None:
 
 
 def test_one_scale_has_no_further_weights() -> None:
-    names = make("mc-net-plus").state_dict()
+    names = make_plus().state_dict()
     assert not [name for name in names if "coarse" in name]
-    assert list(names) == list(make("mc-net-plus", scales=1).state_dict())
+    assert list(names) == list(make_plus(scales=1).state_dict())
 
 
 @pytest.mark.parametrize("predict_with", ["first", "mean"])
 def test_only_the_finest_scale_predicts(predict_with: str) -> None:
-    method = make("mc-net-plus", scales="all", predict_with=predict_with).eval()
+    method = make_plus(scales="all", predict_with=predict_with).eval()
     crops = torch.rand(1, 1, 16, 16, 16)
     with torch.no_grad():
         finest = [logits.softmax(dim=1) for logits in method.decoders.at_scales(crops)[-1]]
@@ -268,17 +281,17 @@ def test_a_checkpoint_with_several_scales_is_complete() -> None:
 
 
 def test_the_optimizer_owns_the_heads() -> None:
-    method = make("mc-net-plus", scales="all")
+    method = make_plus(scales="all")
     owned = {id(weight) for group in method.parameter_groups() for weight in group["params"]}
     assert owned == {id(weight) for weight in method.parameters()}
 
 
 def test_more_scales_than_levels_are_refused() -> None:
     with pytest.raises(UserError, match=r"3 levels; set method\.scales to at most 3"):
-        make("mc-net-plus", scales=4)
+        make_plus(scales=4)
     for wrong in (0, "some"):
         with pytest.raises(UserError, match="scales"):
-            make("mc-net-plus", scales=wrong)
+            make_plus(scales=wrong)
     with pytest.raises(UserError, match="'scales' is not a setting"):
         make(scales=2)
 

@@ -3,9 +3,10 @@ import math
 import pytest
 import torch
 from answering import Constant
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 
 from tracoco.methods.mean_teacher import MeanTeacher
+from tracoco.methods.method import StepOutput
 
 PAST_THE_RAMP = 1000
 
@@ -27,18 +28,18 @@ def constant(**settings: object) -> tuple[MeanTeacher, Constant, Constant]:
 def test_the_consistency_by_hand_and_its_ramp() -> None:
     method, _, _ = constant()
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
-        consistency = method(make_batch(), step)["consistency"].item()
+        consistency = method(make_batch(), step).terms["consistency"].item()
         assert consistency == pytest.approx(0.2 * ramp * 0.0625, rel=1e-5)
 
 
 def test_weight_and_ramp_are_settings() -> None:
     method, _, _ = constant(unsupervised_weight=2.0, rampup_steps=10)
-    assert method(make_batch(), 10)["consistency"].item() == pytest.approx(0.125, rel=1e-5)
+    assert method(make_batch(), 10).terms["consistency"].item() == pytest.approx(0.125, rel=1e-5)
 
 
 def test_before_the_start_the_term_is_there_and_zero() -> None:
     method, _, _ = constant(start_step=5)
-    before, after = (method(make_batch(), step)["consistency"] for step in (4, 5))
+    before, after = (method(make_batch(), step).terms["consistency"] for step in (4, 5))
     assert before.item() == 0.0
     assert before.requires_grad
     assert after.item() == pytest.approx(0.2 * math.exp(-5 * (25 / 30) ** 2) * 0.0625, rel=1e-5)
@@ -46,7 +47,7 @@ def test_before_the_start_the_term_is_there_and_zero() -> None:
 
 def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient() -> None:
     method, student, teacher = constant()
-    method(make_batch(), PAST_THE_RAMP)["consistency"].backward()
+    method(make_batch(), PAST_THE_RAMP).terms["consistency"].backward()
     assert student.logits.grad is not None
     assert student.logits.grad[0] > 0 > student.logits.grad[1]
     assert teacher.logits.grad is None
@@ -66,8 +67,8 @@ def test_the_teacher_sees_noisy_crops_and_the_student_clean_ones(on: str, count:
 def test_labelled_crops_are_compared_only_if_asked() -> None:
     batch = make_batch()
     batch.first.valid[2:] = False
-    assert constant(on="unlabelled")[0](batch, 30)["consistency"].item() == 0.0
-    assert constant(on="all")[0](batch, 30)["consistency"].item() > 0.0
+    assert constant(on="unlabelled")[0](batch, 30).terms["consistency"].item() == 0.0
+    assert constant(on="all")[0](batch, 30).terms["consistency"].item() > 0.0
 
 
 def test_after_a_step_the_teacher_moves_and_the_optimizer_never_owns_it() -> None:
@@ -78,7 +79,7 @@ def test_after_a_step_the_teacher_moves_and_the_optimizer_never_owns_it() -> Non
         for parameter in method.student.parameters():
             parameter.add_(1.0)
     before = [parameter.clone() for parameter in method.teacher.parameters()]
-    method.after_step(1)
+    method.after_step(StepOutput({}), make_batch(2), 1)
     pairs = zip(before, method.teacher.parameters(), strict=True)
     for old, new in pairs:
         torch.testing.assert_close(new, old + 0.5)
@@ -98,11 +99,14 @@ def test_health_compares_the_unlabelled_crops(on: str) -> None:
     batch = make_batch()
     batch.first.valid[3, :8] = False
     method.teacher.network = Constant(0.0, math.log(3)).requires_grad_(requires_grad=False)
-    method(batch, 0)
-    assert method._predictions is not None
-    for prediction in method._predictions:
-        prediction[:-2] = 0.5  # of the labelled crops, which must not count
+    output = method(batch, 0)
+    assert all(len(prediction) == 2 for prediction in output.pseudo_labels)
     # Foreground 1/4 against 3/4 in 4096 voxels of one crop and in 2048 of the other.
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": 0.5 * (4096 + 2048) / 2}
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {
+            "class/0": 0.0,
+            "class/1": 1.0,
+            "agreement": 0.0,
+            "distance": 0.5 * (4096 + 2048) / 2,
+        }
     )

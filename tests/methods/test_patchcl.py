@@ -3,9 +3,10 @@ import math
 import pytest
 import torch
 from resuming import after_steps
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
+from tracoco.methods.method import StepOutput
 from tracoco.methods.patchcl import Embedder, PatchCL, distribution_contrast
 from tracoco.networks.build import build_network
 from tracoco.networks.network import with_features
@@ -37,7 +38,7 @@ def test_the_agreement_by_hand_and_its_ramp(dimensions: int) -> None:
     answer_with(method.student.network, math.log(3), 0.0)
     answer_with(method.teacher.network.get_submodule("network"), 0.0, 0.0)
     for step, ramp in [(15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
-        term = method(make_batch(dimensions), step)["consistency"]
+        term = method(make_batch(dimensions), step).terms["consistency"]
         assert term.item() == pytest.approx(4 * ramp / 16, rel=1e-4)
 
 
@@ -45,7 +46,7 @@ def test_padding_has_no_say() -> None:
     method = make()
     batch = make_batch(2)
     batch.first.valid[:] = False
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     assert {name: term.item() for name, term in terms.items()} == dict.fromkeys(terms, 0.0)
     assert all(term.requires_grad for term in terms.values())
     assert method.contrast.queues.filled.sum() == 0
@@ -55,10 +56,11 @@ def test_at_first_only_labelled_crops_are_looked_at() -> None:
     method = make()
     batch = make_batch(2)
     batch.first.values[2:] = torch.nan
-    terms = method(batch, method.pretrain_steps - 1)
+    output = method(batch, method.pretrain_steps - 1)
+    terms = output.terms
     assert sorted(terms) == ["contrast", "supervised"]
     assert all(term.isfinite() for term in terms.values())
-    assert list(method.health(batch)) == ["patches"]
+    assert list(measured(method.health(output, batch))) == ["patches"]
     assert method.pretrain_steps == 3
 
 
@@ -73,10 +75,10 @@ def test_labels_and_then_also_pseudo_labels_cut_patches_out(step: int, crops: in
     answer_with(method.teacher.network.get_submodule("network"), 0.0, 9.0)
     batch = make_batch(2)
     batch.labels[:] = 1
-    method(batch, step)
+    output = method(batch, step)
     assert method.contrast.queues.filled.tolist() == [0, crops]
-    assert method.contrast.enough.tolist() == [*[False] * crops, *[True] * crops]
-    assert method.health(batch)["patches"] == pytest.approx(0.5)
+    assert output.pseudo_labels[0].tolist() == [*[False] * crops, *[True] * crops]
+    assert method.health(output, batch).further["patches"] == pytest.approx(0.5)
 
 
 def test_the_contrast_is_that_of_the_students_patches_with_the_queues_of_the_teacher() -> None:
@@ -86,7 +88,7 @@ def test_the_contrast_is_that_of_the_students_patches_with_the_queues_of_the_tea
     with torch.no_grad():
         for parameter in method.teacher.parameters():
             parameter.mul_(1.5)
-    found = method(batch, 0)["contrast"]
+    found = method(batch, 0).terms["contrast"]
     crops = batch.first.values[:2]
     keys = method.teacher.network.embed(crops)  # type: ignore[operator]  # an Embedder
     torch.testing.assert_close(method.contrast.queues.embeddings[:, 0], keys)
@@ -122,7 +124,7 @@ def test_the_contrast_teaches_encoder_and_projector_but_neither_decoder_nor_teac
     method = make(classes=classes)
     batch = make_batch(2, classes)
     batch.labels[0], batch.labels[1] = 0, classes - 1
-    method(batch, 0)["contrast"].backward()
+    method(batch, 0).terms["contrast"].backward()
     for part in (method.student.network.encoder, method.student.projector):
         assert sum(p.grad.abs().sum() for p in part.parameters() if p.grad is not None) > 0
     others = [method.student.network.decoder, method.student.network.head, method.teacher]
@@ -138,12 +140,12 @@ def test_descent_brings_patches_of_a_class_together() -> None:
     losses = []
     for step in range(20):
         torch.manual_seed(0)
-        loss = method(batch, 0)["contrast"]
+        loss = method(batch, 0).terms["contrast"]
         losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        method.after_step(step)
+        method.after_step(StepOutput({}), make_batch(2), step)
     assert losses[-1] < losses[1]
 
 
@@ -151,7 +153,7 @@ def test_a_class_that_no_crop_has_is_no_trouble() -> None:
     method = make(classes=4)
     batch = make_batch(2, 4)
     batch.labels[:] = 2
-    terms = method(batch, 0)
+    terms = method(batch, 0).terms
     torch.stack(list(terms.values())).sum().backward()
     assert method.contrast.queues.filled.tolist() == [0, 0, 2, 0]
     grads = [p.grad for p in method.student.parameters() if p.grad is not None]
@@ -164,7 +166,7 @@ def test_the_teacher_averages_network_and_projector() -> None:
     with torch.no_grad():
         for parameter in method.student.parameters():
             parameter.add_(1.0)
-    method.after_step(3)
+    method.after_step(StepOutput({}), make_batch(2), 3)
     torch.testing.assert_close(weights(method.teacher), start + 0.25)
     assert method.inference_network() is method.student.network
 

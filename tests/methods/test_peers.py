@@ -3,19 +3,18 @@ import math
 import pytest
 import torch
 from answering import Answering, everywhere
-from samples import make_batch
-from torch import Tensor
+from samples import make_batch, measured
 
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.method import labelled_losses
+from tracoco.methods.method import StepOutput, labelled_losses, unlabelled_probabilities
 from tracoco.methods.parts.co_training import Peers
 
 
 class Silent(Peers):
     """Two peers without anything to teach."""
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         raise AssertionError(f"step {step} on {batch.cases}")
 
 
@@ -26,7 +25,7 @@ def make(first: float, second: float) -> Silent:
 
 def test_both_learn_from_labels() -> None:
     method, batch = make(0.75, 0.5), make_batch()
-    predictions = method.training_pass(batch)
+    predictions = method.logits(batch)
     valid = batch.first.valid[:2]
     losses = [supervised_loss(logits[:2], batch.labels, valid) for logits in predictions]
     torch.testing.assert_close(labelled_losses(predictions, batch), losses[0] + losses[1])
@@ -47,13 +46,12 @@ def test_the_first_is_the_one_that_is_used_and_both_are_trained() -> None:
 
 def test_health_is_that_of_the_unlabelled_voxels_inside() -> None:
     method, batch = make(0.75, 0.25), make_batch()
-    assert method.health(batch) == {}
     batch.first.valid[3, :8] = False
-    method.training_pass(batch)
-    assert method.health(batch) == pytest.approx(
+    output = StepOutput({}, unlabelled_probabilities(batch, *method.logits(batch)))
+    assert measured(method.health(output, batch)) == pytest.approx(
         {
-            "share/0": 0.5,
-            "share/1": 0.5,
+            "class/0": 0.5,
+            "class/1": 0.5,
             "agreement": 0.0,
             "distance": 0.5 * (4096 + 2048) / 2,
             "common/1": 0.0,

@@ -3,13 +3,15 @@ import math
 import pytest
 import torch
 from resuming import after_steps
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import ps_mt
-from tracoco.methods.parts.pseudo_label_pass import CleanPass
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import StepOutput
+from tracoco.methods.parts.student_teacher import CleanPass
 from tracoco.methods.ps_mt import PSMT, TwoTeachers
 
 PAST_THE_RAMP = 1000
@@ -59,20 +61,22 @@ def test_the_term_by_hand_and_its_ramp(dimensions: int) -> None:
     method = constant(dimensions=dimensions, unsupervised_weight=2.0)
     assert (method.pretrain_steps, method.rampup_steps) == (3, 4)
     for step, ramp in [(3, 0.0), (5, 0.5), (7, 1.0), (PAST_THE_RAMP, 1.0)]:
-        term = method(make_batch(dimensions), step)["confident_ce"]
+        term = method(make_batch(dimensions), step).terms["confident_ce"]
         expected = 2 * ramp * 0.7311 * math.log(2)
         assert term.item() == pytest.approx(expected, abs=1e-4)
         assert term.requires_grad
 
 
 def test_voxels_below_the_threshold_do_not_teach() -> None:
-    assert constant(threshold=0.75)(make_batch(2), PAST_THE_RAMP)["confident_ce"].item() == 0.0
+    assert (
+        constant(threshold=0.75)(make_batch(2), PAST_THE_RAMP).terms["confident_ce"].item() == 0.0
+    )
 
 
 def test_padding_does_not_teach() -> None:
     batch = make_batch(2)
     batch.first.valid[2:] = False
-    assert constant()(batch, PAST_THE_RAMP)["confident_ce"].item() == 0.0
+    assert constant()(batch, PAST_THE_RAMP).terms["confident_ce"].item() == 0.0
 
 
 @pytest.mark.parametrize("cutmix", [False, True])
@@ -113,14 +117,14 @@ def test_labels_and_padding_are_mixed_as_crops_are(
     batch = make_batch(2)
     batch.first.valid[3] = not padded
 
-    def label(crops: Tensor) -> Tensor:
+    def label(crops: Tensor) -> tuple[Tensor, ...]:
         sign = torch.tensor([1.0, -1.0 if padded else 1.0]).reshape(2, 1, 1, 1)
-        return (sign * copying(crops)).softmax(dim=1)
+        return ((sign * copying(crops)).softmax(dim=1),)
 
     monkeypatch.setattr(ps_mt, "strong_view", lambda crops, *_: crops)
-    monkeypatch.setattr(method, "_label", label)
+    monkeypatch.setattr(method.teachers, "label", label)
     monkeypatch.setattr(method, "_perturbed", lambda crops, _: copying(crops))
-    assert method(batch, PAST_THE_RAMP)["confident_ce"].item() < 0.01
+    assert method(batch, PAST_THE_RAMP).terms["confident_ce"].item() < 0.01
 
 
 def test_the_noise_reaches_the_student_and_is_as_long_as_the_setting_says(
@@ -147,13 +151,14 @@ def test_at_first_all_three_learn_from_labels_alone(monkeypatch: pytest.MonkeyPa
     method = constant()
     batch = make_batch(2)
     asked = ask(method)
-    terms = method(batch, method.pretrain_steps - 1)
+    output = method(batch, method.pretrain_steps - 1)
+    terms = output.terms
     crops = batch.first.values[:2]
     assert torch.equal(asked["student"][0], crops + 100)
     assert torch.equal(asked["first"][0], crops)
     assert torch.equal(asked["second"][0], crops)
     assert list(terms) == ["supervised"]
-    assert method.health(batch) == {}
+    assert method.health(output, batch) == PseudoLabelHealth()
     expected = torch.zeros(())
     for logits in [(2.0, 0.0), (0.0, 0.0), (0.0, 0.0)]:
         voxels = torch.tensor(logits).reshape(1, 2, 1, 1).expand(2, 2, 16, 16)
@@ -170,7 +175,7 @@ def test_later_the_teachers_have_no_gradient_so_that_no_optimizer_moves_them() -
     before = []
     for step in range(6):
         optimizer.zero_grad(set_to_none=True)
-        torch.stack(list(method(make_batch(2), step).values())).sum().backward()
+        torch.stack(list(method(make_batch(2), step).terms.values())).sum().backward()
         before.append(weights(method.teachers))
         optimizer.step()
         moved = not torch.equal(before[-1], weights(method.teachers))
@@ -182,7 +187,7 @@ def test_teachers_follow_in_turns_and_the_other_stays_as_it_is() -> None:
     names = []
     for step in range(9):
         before = [weights(teacher) for teacher in method.teachers.networks]
-        method.after_step(step)
+        method.after_step(StepOutput({}), make_batch(2), step)
         after = [weights(teacher) for teacher in method.teachers.networks]
         for number in (0, 1):
             if torch.equal(before[number], after[number]):
@@ -198,7 +203,7 @@ def test_a_teacher_takes_in_the_statistics_of_batchnorm() -> None:
     for network in (method.student, *method.teachers.networks):
         network.add_module("norm", nn.BatchNorm1d(1))
     method.student.get_buffer("norm.running_mean").fill_(1.0)
-    method.after_step(3)
+    method.after_step(StepOutput({}), make_batch(2), 3)
     first, second = (each.get_buffer("norm.running_mean") for each in method.teachers.networks)
     assert first.item() == pytest.approx(0.004)
     assert second.item() == 0.0
@@ -243,7 +248,7 @@ def test_both_teachers_predict_by_the_mean_of_their_logits_or_the_first_alone() 
 def test_teachers_label_without_dropout_and_go_back_to_training() -> None:
     method = make().train()
     crops = make_batch(2).first.values
-    assert torch.equal(method._label(crops), method._label(crops))
+    assert torch.equal(method.teachers.label(crops)[-1], method.teachers.label(crops)[-1])
     assert all(part.training for part in method.modules())
 
 
@@ -265,10 +270,10 @@ def test_health_by_hand() -> None:
     method = constant()
     batch = make_batch(2)
     batch.first.valid[3, :8] = False
-    method(batch, PAST_THE_RAMP)
+    output = method(batch, PAST_THE_RAMP)
     apart = (0.8808 - 0.5) * (256 + 128) / 2
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 1.0, "share/1": 0.0, "agreement": 1.0, "distance": apart, "likely": 1.0},
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 1.0, "class/1": 0.0, "agreement": 1.0, "distance": apart, "likely": 1.0},
         rel=1e-3,
     )
 
@@ -277,7 +282,7 @@ def test_one_unlabelled_crop_cannot_be_mixed() -> None:
     with pytest.raises(UserError, match=r"method\.cutmix to false"):
         make_method("ps-mt", 2, unlabelled_batch=1)
     method = make_method("ps-mt", 2, unlabelled_batch=1, cutmix=False)
-    assert method(make_batch(2, unlabelled=1), PAST_THE_RAMP)["confident_ce"].isfinite()
+    assert method(make_batch(2, unlabelled=1), PAST_THE_RAMP).terms["confident_ce"].isfinite()
 
 
 @pytest.mark.parametrize("saved_at", [2, 3, 6])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.methods.parts.repeated_passes import mean_of_passes
+from tracoco.methods.parts.student_teacher import mean_of_passes
 
 
 def test_each_map_has_its_mean_and_no_gradient() -> None:

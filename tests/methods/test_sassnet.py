@@ -1,12 +1,13 @@
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor
 
+from tracoco.data.batch import Batch
+from tracoco.methods.method import StepOutput
 from tracoco.methods.sassnet import Discriminator, SASSNet
 
 PAST_THE_RAMP = 1000
@@ -28,7 +29,9 @@ def undecided(method: SASSNet) -> SASSNet:
     return method
 
 
-def discriminator_loss(method: SASSNet, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+def discriminator_loss(
+    method: SASSNet, batch: Batch, output: StepOutput, monkeypatch: pytest.MonkeyPatch
+) -> Tensor:
     """What `after_step` would go down, as a loss that is still connected."""
     found: list[Tensor] = []
 
@@ -37,7 +40,7 @@ def discriminator_loss(method: SASSNet, monkeypatch: pytest.MonkeyPatch) -> Tens
         found.append(loss(method.discriminator.part))
 
     monkeypatch.setattr(method.discriminator, "descend", note)
-    method.after_step(0)
+    method.after_step(output, batch, 0)
     return found[0]
 
 
@@ -51,22 +54,26 @@ def train(method: SASSNet, steps: range) -> None:
     for step in steps:
         torch.manual_seed(step)
         optimizer.zero_grad()
-        torch.stack(list(method(make_batch(2, seed=step), step).values())).sum().backward()
+        batch = make_batch(2, seed=step)
+        output = method(batch, step)
+        torch.stack(list(output.terms.values())).sum().backward()
         optimizer.step()
-        method.after_step(step)
+        method.after_step(output, batch, step)
 
 
 def test_an_undecided_discriminator_costs_both_sides_ln_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    method = undecided(make())
-    terms = method(make_batch(2), PAST_THE_RAMP)
-    assert terms["adversarial"].item() == pytest.approx(0.01 * math.log(2))
-    assert discriminator_loss(method, monkeypatch).item() == pytest.approx(math.log(2))
+    method, batch = undecided(make()), make_batch(2)
+    output = method(batch, PAST_THE_RAMP)
+    assert output.terms["adversarial"].item() == pytest.approx(0.01 * math.log(2))
+    assert discriminator_loss(method, batch, output, monkeypatch).item() == pytest.approx(
+        math.log(2)
+    )
 
 
 def test_the_adversarial_term_ramps_up_over_the_run() -> None:
     method = undecided(make(unsupervised_weight=1.0))
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0)]:
-        term = method(make_batch(2), step)["adversarial"].item()
+        term = method(make_batch(2), step).terms["adversarial"].item()
         assert term == pytest.approx(ramp * math.log(2))
 
 
@@ -76,7 +83,7 @@ def test_the_adversarial_term_teaches_shapes_and_never_the_discriminator(
     dimensions: int, classes: int
 ) -> None:
     method = make(dimensions, classes)
-    method(make_batch(dimensions, classes), PAST_THE_RAMP)["adversarial"].backward()
+    method(make_batch(dimensions, classes), PAST_THE_RAMP).terms["adversarial"].backward()
     assert all(weight.grad is None for weight in method.discriminator.parameters())
     assert all(weight.grad is None for weight in method.network.head.parameters())
     for part in (method.network.encoder, method.network.decoder, method.distance_head):
@@ -86,9 +93,9 @@ def test_the_adversarial_term_teaches_shapes_and_never_the_discriminator(
 def test_the_discriminator_s_loss_teaches_nothing_but_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    method = make()
-    method(make_batch(2), PAST_THE_RAMP)
-    discriminator_loss(method, monkeypatch).backward()
+    method, batch = make(), make_batch(2)
+    output = method(batch, PAST_THE_RAMP)
+    discriminator_loss(method, batch, output, monkeypatch).backward()
     assert all(weight.grad is None for weight in method.network.parameters())
     assert all(weight.grad is None for weight in method.distance_head.parameters())
     assert all(weight.grad is not None for weight in method.discriminator.parameters())
@@ -109,7 +116,7 @@ def test_to_go_down_the_adversarial_term_is_to_be_taken_for_labelled() -> None:
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=1.0)
     for _ in range(5):
         optimizer.zero_grad()
-        method(batch, PAST_THE_RAMP)["adversarial"].backward()
+        method(batch, PAST_THE_RAMP).terms["adversarial"].backward()
         optimizer.step()
     assert taken() > before
 
@@ -120,9 +127,9 @@ def test_the_discriminator_learns_to_tell_the_crops_apart() -> None:
     found = []
     for _ in range(40):
         with torch.no_grad():
-            method(batch, 0)
-        method.after_step(0)
-        found.append(method.health(batch)["told_apart"])
+            output = method(batch, 0)
+        method.after_step(output, batch, 0)
+        found.append(method.health(output, batch).further["told_apart"])
     assert sum(found[-10:]) > 9
 
 
@@ -137,23 +144,26 @@ def test_the_discriminator_judges_without_dropout_and_learns_with_it(
         return original(maps, crops, dropout=dropout)
 
     monkeypatch.setattr(method.discriminator.part, "forward", note)
-    method(make_batch(2), PAST_THE_RAMP)
-    method.after_step(PAST_THE_RAMP)
-    assert dropouts == [False, True]
+    batch = make_batch(2)
+    output = method(batch, PAST_THE_RAMP)
+    method.after_step(output, batch, PAST_THE_RAMP)
+    assert dropouts == [False, False, True]
 
 
 def test_the_labelled_crops_are_as_many_as_the_batch_says(monkeypatch: pytest.MonkeyPatch) -> None:
     method, batch = make(), make_batch(2, labelled=1, unlabelled=3)
 
     def told(maps: Tensor, *_: object, **__: object) -> Tensor:
-        assert len(maps) in (3, 4)
-        return torch.tensor([[-9.0, 9.0]] + [[9.0, -9.0]] * 3, requires_grad=True)[-len(maps) :]
+        verdicts = torch.tensor([[-9.0, 9.0]] + [[9.0, -9.0]] * 3, requires_grad=True)
+        return {1: verdicts[:1], 3: verdicts[1:], 4: verdicts}[len(maps)]
 
     monkeypatch.setattr(method.discriminator.part, "forward", told)
-    term = method(batch, PAST_THE_RAMP)["adversarial"].item()
+    output = method(batch, PAST_THE_RAMP)
+    term = output.terms["adversarial"].item()
     assert term == pytest.approx(0.01 * 18, rel=1e-4)
-    assert discriminator_loss(method, monkeypatch).item() == pytest.approx(0.0, abs=1e-6)
-    assert method.health(batch)["told_apart"] == 1.0
+    loss = discriminator_loss(method, batch, output, monkeypatch).item()
+    assert loss == pytest.approx(0.0, abs=1e-6)
+    assert method.health(output, batch).further["told_apart"] == 1.0
 
 
 @pytest.mark.parametrize("behind", [0.0, 5.0])
@@ -173,26 +183,25 @@ def test_what_is_padding_is_not_shown_to_the_discriminator(
         return torch.zeros(len(crops), 2)
 
     monkeypatch.setattr(method.discriminator.part, "forward", judge)
-    method(batch, PAST_THE_RAMP)
-    discriminator_loss(method, monkeypatch)
-    assert [len(crops) for _, crops in asked] == [2, 4]
-    for shapes, crops in asked:
+    output = method(batch, PAST_THE_RAMP)
+    discriminator_loss(method, batch, output, monkeypatch)
+    parts = (slice(2, None), slice(2), slice(None))  # unlabelled, labelled, and all to learn from
+    for (shapes, crops), part in zip(asked, parts, strict=True):
         assert not shapes[:, :, :4].any()
         assert not crops[:, :, :4].any()
         assert (shapes[:, :, 4:] == 0.5).all()
-        assert torch.equal(crops[:, :, 4:], batch.first.values[-len(crops) :, :, 4:])
+        assert torch.equal(crops[:, :, 4:], batch.first.values[part, :, 4:])
 
 
 def test_a_step_moves_the_discriminator_once_and_only_after_the_network() -> None:
-    method = make()
+    method, batch = make(), make_batch(2)
     before = weights(method)
-    method(make_batch(2), 0)
+    output = method(batch, 0)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(method), strict=True))
-    method.after_step(0)
+    method.after_step(output, batch, 0)
     moved = weights(method)
     assert not any(torch.equal(a, b) for a, b in zip(before, moved, strict=True))
-    method.after_step(0)  # without a new pass there is nothing to learn from
-    assert all(torch.equal(a, b) for a, b in zip(moved, weights(method), strict=True))
+    assert method.discriminator.get_extra_state()["state"][0]["step"] == 1
 
 
 def test_saved_and_resumed_it_takes_the_same_steps() -> None:
@@ -210,8 +219,7 @@ def test_saved_and_resumed_it_takes_the_same_steps() -> None:
     assert torch.equal(moments[0]["exp_avg"], resumed[0]["exp_avg"])
 
 
-def test_before_its_first_step_the_discriminator_has_told_nothing() -> None:
+def test_health_tells_how_many_crops_are_told_apart_beside_what_two_heads_tell() -> None:
     method, batch = make(), make_batch(2)
-    assert method.health(batch) == {}
-    method(replace(batch), 0)
-    assert set(method.health(batch)) == {"share/0", "share/1", "head_agreement"}
+    found = measured(method.health(method(batch, 0), batch))
+    assert set(found) == {"class/0", "class/1", "head_agreement", "told_apart"}

@@ -36,12 +36,14 @@ def told(**settings: object) -> SCC:
 def test_the_contrast_of_vectors_that_name_their_class_and_its_ramp() -> None:
     method = told()
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
-        assert method(make_batch(), step)["contrast"].item() == pytest.approx(-2 * ramp, rel=1e-5)
+        assert method(make_batch(), step).terms["contrast"].item() == pytest.approx(
+            -2 * ramp, rel=1e-5
+        )
 
 
 def test_weight_ramp_and_temperature_are_settings() -> None:
     method = told(contrast_weight=3.0, rampup_steps=1, temperature=2.0)
-    assert method(make_batch(), 1)["contrast"].item() == pytest.approx(-3.0)
+    assert method(make_batch(), 1).terms["contrast"].item() == pytest.approx(-3.0)
 
 
 def test_the_supervised_loss_is_the_mean_of_the_decoders() -> None:
@@ -50,7 +52,7 @@ def test_the_supervised_loss_is_the_mean_of_the_decoders() -> None:
         supervised_loss(logits[:2], batch.labels, batch.first.valid[:2]).item()
         for logits in method.decoders(batch.first.values)
     ]
-    assert method(batch, 0)["supervised"].item() == pytest.approx(sum(alone) / 2)
+    assert method(batch, 0).terms["supervised"].item() == pytest.approx(sum(alone) / 2)
 
 
 @pytest.mark.parametrize(("dimensions", "classes"), [(2, 4), (3, 2)])
@@ -58,7 +60,7 @@ def test_the_contrast_teaches_both_decoders_and_not_the_projector(
     dimensions: int, classes: int
 ) -> None:
     method = make(dimensions, classes)
-    method(make_batch(dimensions, classes), PAST_THE_RAMP)["contrast"].backward()
+    method(make_batch(dimensions, classes), PAST_THE_RAMP).terms["contrast"].backward()
     for branch in method.decoders.branches:
         gradient = branch.head.weight.grad
         assert isinstance(gradient, Tensor)
@@ -69,7 +71,7 @@ def test_the_contrast_teaches_both_decoders_and_not_the_projector(
 def test_the_gradient_reaches_labelled_and_unlabelled_crops_alike() -> None:
     method, batch = make(), make_batch()
     crops = batch.first.values.requires_grad_()
-    method(batch, PAST_THE_RAMP)["contrast"].backward()
+    method(batch, PAST_THE_RAMP).terms["contrast"].backward()
     assert crops.grad is not None
     assert (crops.grad.flatten(1).abs().sum(dim=1) > 0).all()
 
@@ -78,7 +80,7 @@ def test_the_projector_learns_if_asked_and_is_owned_then() -> None:
     method = make(train_projector=True)
     owned = {id(p) for group in method.parameter_groups() for p in group["params"]}
     assert {id(p) for p in method.projector.parameters()} <= owned
-    method(make_batch(), PAST_THE_RAMP)["contrast"].backward()
+    method(make_batch(), PAST_THE_RAMP).terms["contrast"].backward()
     assert all(weight.grad is not None for weight in method.projector.parameters())
     frozen = make()
     owned = {id(p) for group in frozen.parameter_groups() for p in group["params"]}
@@ -94,12 +96,12 @@ def test_the_projector_is_saved_with_the_method() -> None:
     terms = []
     for each in (method, other):
         torch.manual_seed(3)
-        terms.append(each(make_batch(), PAST_THE_RAMP)["contrast"].item())
+        terms.append(each(make_batch(), PAST_THE_RAMP).terms["contrast"].item())
     assert terms[0] == terms[1]
 
 
 def test_batches_of_unequal_parts_are_compared() -> None:
-    terms = make(2)(make_batch(2, labelled=1, unlabelled=3), PAST_THE_RAMP)
+    terms = make(2)(make_batch(2, labelled=1, unlabelled=3), PAST_THE_RAMP).terms
     assert terms["contrast"].isfinite()
 
 

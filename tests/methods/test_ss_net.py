@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
@@ -94,7 +94,7 @@ def test_smoothness_and_separation_rise_with_one_ramp() -> None:
     for step in (0, 6, 12, PAST_THE_RAMP):
         method = make()
         torch.manual_seed(3)
-        found[step] = method(make_batch(), step)
+        found[step] = method(make_batch(), step).terms
     for step, ramp in [(0, math.exp(-5)), (6, math.exp(-1.25)), (PAST_THE_RAMP, 1.0)]:
         for term in ("smoothness", "separation"):
             expected = ramp * found[12][term].item()
@@ -109,7 +109,7 @@ def test_weights_are_settings() -> None:
             rampup_steps=1, unsupervised_weight=weight, separation_weight=separation_weight
         )
         torch.manual_seed(3)
-        terms.append(method(make_batch(), 1))
+        terms.append(method(make_batch(), 1).terms)
     assert terms[1]["smoothness"].item() == pytest.approx(0.5 * terms[0]["smoothness"].item())
     assert terms[1]["separation"].item() == pytest.approx(2 * terms[0]["separation"].item())
 
@@ -123,9 +123,7 @@ def test_the_change_raises_the_distance_and_no_gradient_reaches_the_answer(
     batch = make_batch(dimensions, classes)
     crops, valid = batch.first.values, batch.first.valid
     prediction = method.network(crops).softmax(dim=1)
-    distance = method.smoothness(crops, prediction, valid)
-    assert method._predictions is not None
-    moved = method._predictions[1]
+    distance, _, moved = method.smoothness(crops, prediction, valid)
     random = method.network(crops + 0.05 * torch.randn_like(crops)).softmax(dim=1)
     assert distance > prediction_distance(random, prediction, valid)
     assert distance > prediction_distance(prediction, prediction, valid)
@@ -146,7 +144,7 @@ def test_padding_does_not_count() -> None:
         crops[:, :, :8] += offset
         prediction = method.network(crops).detach().softmax(dim=1)
         torch.manual_seed(0)
-        found.append(method.smoothness(crops, prediction, valid).item())
+        found.append(method.smoothness(crops, prediction, valid).loss.item())
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
@@ -171,7 +169,7 @@ def test_a_resumed_run_has_its_prototypes() -> None:
     found = []
     for each in (method, other, make()):
         torch.manual_seed(5)
-        found.append(each(without, PAST_THE_RAMP)["separation"].item())
+        found.append(each(without, PAST_THE_RAMP).terms["separation"].item())
     assert found[0] == found[1] != found[2]
 
 
@@ -183,16 +181,14 @@ def test_heads_are_no_part_of_what_predicts() -> None:
 
 def test_health_compares_the_unlabelled_answers_before_and_after() -> None:
     method = make()
-    assert method.health(make_batch()) == {}
     batch = make_batch()
-    method(batch, 0)
-    assert method._predictions is not None
-    prediction, moved = method._predictions
+    output = method(batch, 0)
+    prediction, moved = output.pseudo_labels
+    assert len(prediction) == len(moved) == 2
     prediction[:, 0], prediction[:, 1] = 0.75, 0.25
     moved[:, 0], moved[:, 1] = 0.25, 0.75
-    prediction[:2], moved[:2] = 0.5, 0.5  # of the labelled crops, which must not count
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 1.0, "share/1": 0.0, "agreement": 0.0, "distance": 0.5 * 4096}
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 1.0, "class/1": 0.0, "agreement": 0.0, "distance": 0.5 * 4096}
     )
 
 

@@ -25,10 +25,12 @@ def go(method: StudentTeacher, optimizer: torch.optim.Optimizer, steps: range) -
     for step in steps:
         torch.manual_seed(step)
         optimizer.zero_grad()
-        loss = torch.stack(list(method(make_batch(2, seed=step), step).values())).sum()
+        batch = make_batch(2, seed=step)
+        output = method(batch, step)
+        loss = torch.stack(list(output.terms.values())).sum()
         loss.backward()
         optimizer.step()
-        method.after_step(step)
+        method.after_step(output, batch, step)
         losses.append(loss.item())
     return losses
 
@@ -66,15 +68,16 @@ def test_the_teacher_predicts_if_asked_and_the_student_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_health_is_of_the_last_step(name: str) -> None:
+def test_health_compares_student_and_teacher(name: str) -> None:
     method = make(name)[0]
     batch = make_batch(2)
-    assert method.health(batch) == {}
-    method(batch, 0)
-    health = method.health(batch)
-    assert health["share/0"] + health["share/1"] == pytest.approx(1)
-    assert 0 <= health["agreement"] <= 1
-    assert health["distance"] > 0
+    output = method(batch, 0)
+    health = method.health(output, batch)
+    assert sum(health.class_fractions) == pytest.approx(1)
+    assert health.agreement is not None
+    assert health.distance is not None
+    assert 0 <= health.agreement <= 1
+    assert health.distance > 0
 
 
 def test_noise_is_a_fraction_of_the_intensity_range() -> None:

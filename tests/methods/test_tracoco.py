@@ -4,12 +4,13 @@ from functools import partial
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import PeerLoss, crc_loss
+from tracoco.methods.method import StepOutput
 from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.tracoco import TraCoCo
 
@@ -28,7 +29,7 @@ def test_lambda_is_zero_at_first_and_weights_all_but_the_supervised_term() -> No
 
     def terms(step: int) -> dict[str, float]:
         torch.manual_seed(0)
-        return {name: term.item() for name, term in method(batch, step).items()}
+        return {name: term.item() for name, term in method(batch, step).terms.items()}
 
     start, half, full = terms(0), terms(50), terms(100)
     for name in ("crc", "translation", "entropy"):
@@ -60,7 +61,7 @@ def test_the_semi_supervised_loss_is_the_one_that_was_asked_for(loss: str) -> No
     method = make_method("tracoco", semi_supervised=loss, cutmix=False, noise=0.0).eval()
     assert isinstance(method, TraCoCo)
     batch = make_batch()
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     assert set(terms) == {"supervised", loss, "translation", "entropy"}
     crops, valid = batch.first.values[2:], batch.first.valid[2:]
     logits = [network(crops) for network in method.networks]
@@ -79,7 +80,7 @@ def test_without_translation_the_second_crops_are_not_looked_at() -> None:
     method = make_method("tracoco", translation=False, rampup_steps=1)
     batch = make_batch()
     spoilt = replace(batch.second, values=torch.full_like(batch.second.values, torch.nan))
-    terms = method(replace(batch, second=spoilt), PAST_THE_RAMP)
+    terms = method(replace(batch, second=spoilt), PAST_THE_RAMP).terms
     assert set(terms) == {"supervised", "crc"}
     assert all(term.isfinite() for term in terms.values())
 
@@ -88,7 +89,7 @@ def test_a_stopped_gradient_teaches_another_step_by_the_same_loss() -> None:
     def step(**settings: bool) -> tuple[float, Tensor]:
         torch.manual_seed(0)
         method = make_method("tracoco", **settings)
-        term = method(make_batch(), PAST_THE_RAMP)["translation"]
+        term = method(make_batch(), PAST_THE_RAMP).terms["translation"]
         weights = next(iter(method.trained_networks()[0].parameters()))
         return term.item(), torch.autograd.grad(term, weights)[0]
 
@@ -104,7 +105,7 @@ def test_cps_is_tracoco_with_cross_entropy_and_without_translation() -> None:
         make_method("tracoco", rampup_steps=1, semi_supervised="ce", translation=False),
     ):
         torch.manual_seed(3)
-        outcomes.append({name: term.item() for name, term in method(batch, 5).items()})
+        outcomes.append({name: term.item() for name, term in method(batch, 5).terms.items()})
     assert outcomes[0] == outcomes[1]
 
 
@@ -112,14 +113,14 @@ def test_cps_is_tracoco_with_cross_entropy_and_without_translation() -> None:
 def test_no_gradient_passes_through_a_pseudo_label(pseudo_labels: str) -> None:
     method = make_method("tracoco", pseudo_labels=pseudo_labels)
     assert isinstance(method, TraCoCo)
-    method(make_batch(), PAST_THE_RAMP)
-    assert len(method._pseudo_labels) == 2
-    assert not any(peer.requires_grad for peer in method._pseudo_labels)
+    output = method(make_batch(), PAST_THE_RAMP)
+    assert len(output.pseudo_labels) == 2
+    assert not any(peer.requires_grad for peer in output.pseudo_labels)
 
 
 def test_labels_teach_both_networks() -> None:
     method = make_method("tracoco")
-    method(make_batch(), 0)["supervised"].backward()
+    method(make_batch(), 0).terms["supervised"].backward()
     for network in method.trained_networks():
         assert all(p.grad is not None for p in network.parameters())
         assert any(p.grad.any() for p in network.parameters() if p.grad is not None)
@@ -131,7 +132,7 @@ def test_the_supervised_term_follows_the_labels() -> None:
 
     def supervised(labels: torch.Tensor) -> float:
         torch.manual_seed(0)
-        return float(method(replace(batch, labels=labels), 0)["supervised"].item())
+        return float(method(replace(batch, labels=labels), 0).terms["supervised"].item())
 
     assert supervised(batch.labels) != supervised(1 - batch.labels)
 
@@ -217,7 +218,7 @@ def test_pseudo_labels_go_by_the_statistics_that_are_asked_for(name: str, form: 
     assert isinstance(method, CoTraining)
     method.networks[0], method.networks[1] = Normed(), Normed()
     batch, running = make_batch(), 10.0
-    peers = method._peers(batch, [])
+    peers = method.pseudo_labels(batch, [])
     crops = batch.first.values
     # By hand: bright is what lies above the mean of the whole batch, labelled crops included, or
     # above the running mean, which nothing reaches.
@@ -236,7 +237,7 @@ def test_batch_statistics_change_nothing_without_batchnorm() -> None:
     for form in ("batch", "clean"):
         method = make_method("tracoco", 3, 2, 30, 2, pseudo_labels=form)
         torch.manual_seed(3)
-        outcomes.append({key: term.item() for key, term in method(make_batch(), 20).items()})
+        outcomes.append({key: term.item() for key, term in method(make_batch(), 20).terms.items()})
     assert outcomes[0] == outcomes[1]
 
 
@@ -273,26 +274,24 @@ def test_crops_and_pseudo_labels_are_mixed_alike() -> None:
     method.networks[0], method.networks[1] = threshold(), threshold()
     batch = make_batch()
     batch.first.values[2], batch.first.values[3] = 0.0, 1.0
-    assert method(batch, PAST_THE_RAMP)["crc"].item() < 1e-3
+    assert method(batch, PAST_THE_RAMP).terms["crc"].item() < 1e-3
 
 
 def test_health_of_pseudo_labels_by_hand() -> None:
     method = make_method("tracoco")
     assert isinstance(method, TraCoCo)
     batch = make_batch(dimensions=2)
-    method(make_batch(), 0)
     # Network 1 is sure of background everywhere, network 2 leans to class 1 in a quarter of it.
     size = batch.first.valid.shape[1:]
     first = torch.stack([torch.full((2, *size), 0.95), torch.full((2, *size), 0.05)], dim=1)
     second = torch.stack([torch.full((2, *size), 0.7), torch.full((2, *size), 0.3)], dim=1)
     second[:, 0, :8, :8] = 0.4
     second[:, 1, :8, :8] = 0.6
-    method._pseudo_labels = [first, second]
-    health = method.health(batch)
-    assert health == pytest.approx(
+    health = method.health(StepOutput({}, (first, second)), batch)
+    assert measured(health) == pytest.approx(
         {
-            "share/0": 0.875,
-            "share/1": 0.125,
+            "class/0": 0.875,
+            "class/1": 0.125,
             "likely": 0.875,
             "unlikely": 0.25,
             "agreement": 0.75,
@@ -322,7 +321,7 @@ def test_the_negative_gate_is_a_setting() -> None:
     for gate in ("class", "minimum"):
         method = make_method("tracoco", 2, 4, negative_gate=gate)
         torch.manual_seed(1)
-        terms[gate] = method(make_batch(2, 4), PAST_THE_RAMP)["crc"].item()
+        terms[gate] = method(make_batch(2, 4), PAST_THE_RAMP).terms["crc"].item()
     assert terms["class"] < terms["minimum"]
 
 
@@ -336,16 +335,16 @@ def test_averaged_pseudo_labels_are_those_of_the_moving_averages(name: str) -> N
             for weight in network.parameters():
                 weight.add_(0.1)
     before = [weight.clone() for weight in method.averages.parameters()]
-    method.after_step(1000)
+    method.after_step(StepOutput({}), make_batch(2), 1000)
     moved = list(method.averages.parameters())
     learnt = list(method.networks.parameters())
     for old, new, current in zip(before, moved, learnt, strict=True):
         torch.testing.assert_close(new, 0.75 * old + 0.25 * current)
-    method(batch, 20)
+    output = method(batch, 20)
     crops = batch.first.values[batch.labelled_count :]
     with torch.no_grad():
         expected = [average.eval()(crops) for average in method.averages]
-    for labels, prediction in zip(method._pseudo_labels, expected, strict=True):
+    for labels, prediction in zip(output.pseudo_labels[:2], expected, strict=True):
         torch.testing.assert_close(labels, prediction)
         assert not labels.requires_grad
     assert not any(weight.requires_grad for weight in method.averages.parameters())

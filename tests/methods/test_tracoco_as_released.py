@@ -97,7 +97,7 @@ def test_lambda_weights_all_but_the_supervised_term() -> None:
     for weight in (1.0, 0.5):
         method = released(unsupervised_weight=weight)
         torch.manual_seed(0)
-        terms.append(method(make_batch(), PAST_THE_RAMP))
+        terms.append(method(make_batch(), PAST_THE_RAMP).terms)
     assert terms[0]["supervised"].item() == terms[1]["supervised"].item()
     for name in ("crc", "translation", "entropy"):
         assert terms[1][name].item() == pytest.approx(terms[0][name].item() / 2, rel=1e-5)
@@ -108,7 +108,7 @@ def test_pseudo_label_dice_is_averaged_with_crc() -> None:
     method, _ = recorded(noise=0.0, pseudo_label_dice=True)
     batch = make_batch()
     zero = replace(batch.first, values=torch.zeros_like(batch.first.values))
-    terms = method(replace(batch, first=zero), PAST_THE_RAMP)
+    terms = method(replace(batch, first=zero), PAST_THE_RAMP).terms
     # Dice loss of an empty foreground at p = .5 is 1; half of it, twice.
     assert terms["crc"].item() == pytest.approx(1.0, abs=1e-4)
 

@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor
 
+from tracoco.methods.method import StepOutput
 from tracoco.methods.tri_u_mt import Lesson, TaskOutputs, TriUMT, lesson_loss
 
 PAST_THE_RAMP = 1000
@@ -86,7 +87,7 @@ def test_a_teacher_like_the_student_without_noise_or_dropout_has_nothing_to_teac
     dimensions: int, classes: int
 ) -> None:
     method = make(dimensions, classes, noise=0.0, dropout=0.0, passes=2).eval()
-    terms = method(make_batch(dimensions, classes), PAST_THE_RAMP)
+    terms = method(make_batch(dimensions, classes), PAST_THE_RAMP).terms
     assert terms["consistency"].item() == pytest.approx(0.0, abs=1e-10)
     assert terms["pseudo_tasks"].item() > 0
 
@@ -119,14 +120,14 @@ def test_the_consistency_rises_over_half_the_run_and_stays() -> None:
     with torch.no_grad():
         for weight in method.teacher.parameters():
             weight.mul_(1.5)
-    first, last = (method(make_batch(2), step)["consistency"].item() for step in (0, 15))
+    first, last = (method(make_batch(2), step).terms["consistency"].item() for step in (0, 15))
     assert last > 0
     assert first == pytest.approx(math.exp(-5) * last, rel=1e-4)
 
 
 def test_pseudo_tasks_teach_all_but_the_mask_decoder_and_no_teacher() -> None:
     method = make(passes=2)
-    method(make_batch(2), 0)["pseudo_tasks"].backward()
+    method(make_batch(2), 0).terms["pseudo_tasks"].backward()
     silent = [method.student.network.decoder, method.student.network.head, method.teacher]
     for part in silent:
         assert all(weight.grad is None for weight in part.parameters())
@@ -141,7 +142,7 @@ def test_pseudo_tasks_teach_all_but_the_mask_decoder_and_no_teacher() -> None:
 
 def test_the_consistency_teaches_three_decoders_and_no_teacher() -> None:
     method = make(passes=2)
-    method(make_batch(2), PAST_THE_RAMP)["consistency"].backward()
+    method(make_batch(2), PAST_THE_RAMP).terms["consistency"].backward()
     assert all(weight.grad is None for weight in method.teacher.parameters())
     parts = [
         *(method.student.network.encoder, method.student.network.decoder),
@@ -166,7 +167,7 @@ def test_labels_teach_labelled_crops_and_pseudo_labels_the_others(
 
     monkeypatch.setattr("tracoco.methods.tri_u_mt.task_losses", note)
     batch = make_batch(2, labelled=1, unlabelled=3)
-    terms = method(batch, 0)
+    terms = method(batch, 0).terms
     assert torch.equal(calls[0][0], batch.labels)
     assert torch.equal(calls[0][1], batch.first.values[:1])
     assert torch.equal(calls[1][1], batch.first.values[1:])
@@ -202,11 +203,10 @@ def test_further_decoders_learn_more_slowly_and_do_not_predict() -> None:
 
 def test_health_compares_student_and_teacher_on_unlabelled_crops() -> None:
     method, batch = make(passes=2), make_batch(2)
-    assert method.health(batch) == {}
-    method(batch, 0)
-    figures = method.health(batch)
-    assert set(figures) == {"share/0", "share/1", "agreement", "distance"}
-    assert figures["share/0"] + figures["share/1"] == pytest.approx(1.0)
+    output = method(batch, 0)
+    figures = measured(method.health(output, batch))
+    assert set(figures) == {"class/0", "class/1", "agreement", "distance"}
+    assert figures["class/0"] + figures["class/1"] == pytest.approx(1.0)
 
 
 def test_the_teacher_follows_all_three_decoders() -> None:
@@ -214,7 +214,7 @@ def test_the_teacher_follows_all_three_decoders() -> None:
     with torch.no_grad():
         for parameter in method.student.parameters():
             parameter.add_(1.0)
-    method.after_step(0)
+    method.after_step(StepOutput({}), make_batch(2), 0)
     pairs = zip(method.student.parameters(), method.teacher.parameters(), strict=True)
     assert all(torch.equal(own, average) for own, average in pairs)
 
@@ -223,6 +223,6 @@ def test_padding_does_not_count() -> None:
     method = make(noise=0.0, dropout=0.0, passes=2).eval()
     batch = make_batch(2)
     batch.first.valid[:] = False
-    terms = method(batch, PAST_THE_RAMP)
+    terms = method(batch, PAST_THE_RAMP).terms
     del terms["supervised"]  # Dice of nothing is judged by its own tests
     assert all(term.item() == 0.0 for term in terms.values())

@@ -19,7 +19,7 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> UAMT:
 
 def consistency(method: UAMT, step: int, dimensions: int = 3, classes: int = 2) -> float:
     """Per unit of its weight."""
-    terms = method(make_batch(dimensions, classes), step)
+    terms = method(make_batch(dimensions, classes), step).terms
     return float(terms["consistency"].item()) / method.consistency_weight(step)
 
 
@@ -54,15 +54,15 @@ def test_the_mean_is_over_sure_voxels_whatever_the_others_hold(elsewhere: float)
     answer_with(method, Answering(student), Answering(by_halves(everywhere(0.9, 0.1), unsure)))
     assert consistency(method, 0) == pytest.approx(0.04, rel=1e-5)
     batch = make_batch()
-    method(batch, 0)
-    assert method.health(batch)["certain"] == pytest.approx(0.5)
+    output = method(batch, 0)
+    assert method.health(output, batch).further["certain"] == pytest.approx(0.5)
 
 
 def test_without_a_sure_voxel_the_term_is_zero_and_connected() -> None:
     method = make()
     student = Answering(everywhere(0.9, 0.1))
     answer_with(method, student, Answering(everywhere(0.5, 0.5)))
-    term = method(make_batch(), 0)["consistency"]
+    term = method(make_batch(), 0).terms["consistency"]
     assert term.item() == 0.0
     term.backward()
     assert student.logits[0].grad is not None
@@ -101,17 +101,18 @@ def test_padding_does_not_count() -> None:
         Answering(by_halves(everywhere(0.01, 0.99), everywhere(0.7, 0.3))),
         Answering(everywhere(0.9, 0.1)),
     )
-    term = method(batch, STEPS)["consistency"].item()
+    output = method(batch, STEPS)
+    term = output.terms["consistency"].item()
     assert term == pytest.approx(0.2 * 0.04, rel=1e-5)
-    assert method.health(batch)["certain"] == pytest.approx(1.0)
-    assert method.health(batch)["share/0"] == pytest.approx(1.0)
+    assert method.health(output, batch).further["certain"] == pytest.approx(1.0)
+    assert method.health(output, batch).class_fractions[0] == pytest.approx(1.0)
 
 
 def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient() -> None:
     method = make()
     student, teacher = Answering(everywhere(0.5, 0.5)), Answering(everywhere(0.9, 0.1))
     answer_with(method, student, teacher)
-    method(make_batch(), STEPS)["consistency"].backward()
+    method(make_batch(), STEPS).terms["consistency"].backward()
     gradient = student.logits[0].grad
     assert gradient is not None
     assert gradient[0, 0] < 0 < gradient[0, 1]
@@ -128,11 +129,7 @@ def test_where_all_is_sure_it_is_mean_teacher(dimensions: int) -> None:
         with torch.no_grad():
             for parameter in each.teacher.parameters():
                 parameter.mul_(1.2)
-    found, expected = method(batch, STEPS), plain(batch, STEPS)
+    found, expected = method(batch, STEPS).terms, plain(batch, STEPS).terms
     assert found["consistency"].item() > 0
     for name, term in expected.items():
         torch.testing.assert_close(found[name], term)
-
-
-def test_before_the_first_step_there_is_no_health() -> None:
-    assert make().health(make_batch()) == {}

@@ -50,7 +50,7 @@ def test_the_terms_by_hand(dimensions: int) -> None:
     dice = (1 - 1.92 / 1.9216 + 1) / 2
     method, _ = make((0.96, 0.04), dimensions)
     for step in (0, 1000):
-        terms = method(make_batch(dimensions), step)
+        terms = method(make_batch(dimensions), step).terms
         assert terms["strong"].item() == pytest.approx(0.5 * (dice + dice), rel=1e-4)
         assert terms["features"].item() == pytest.approx(dice, rel=1e-4)
 
@@ -62,7 +62,7 @@ def test_weights_are_settings_and_in_the_releases_proportion() -> None:
     assert method.config.feature_weight * 0.25 == 1 / 4
     other, _ = make((0.96, 0.04), strong_weight=2.0, feature_weight=3.0)
     batch = make_batch()
-    plain, weighted = method(batch, 0), other(batch, 0)
+    plain, weighted = method(batch, 0).terms, other(batch, 0).terms
     assert weighted["strong"].item() == pytest.approx(4 * plain["strong"].item(), rel=1e-5)
     assert weighted["features"].item() == pytest.approx(3 * plain["features"].item(), rel=1e-5)
 
@@ -70,7 +70,7 @@ def test_weights_are_settings_and_in_the_releases_proportion() -> None:
 @pytest.mark.parametrize("prediction", [(0.94, 0.06), (0.94, 0.02, 0.02, 0.02)])
 def test_below_the_threshold_nothing_is_learnt(prediction: tuple[float, ...]) -> None:
     method, network = make(prediction)
-    terms = method(make_batch(classes=len(prediction)), 0)
+    terms = method(make_batch(classes=len(prediction)), 0).terms
     unlabelled = terms["strong"] + terms["features"]
     unlabelled.backward()
     assert unlabelled.item() == 0.0
@@ -82,7 +82,7 @@ def test_padding_does_not_count() -> None:
     method, _ = make((0.96, 0.04))
     batch = make_batch()
     batch.first.valid[2:] = False
-    terms = method(batch, 0)
+    terms = method(batch, 0).terms
     assert terms["strong"].item() == terms["features"].item() == 0.0
 
 
@@ -137,7 +137,7 @@ def test_pseudo_labels_carry_no_gradient(term: str) -> None:
     method = make_method("unimatch", 2, threshold=0.0)
     assert isinstance(method, UniMatch)
     seen = decoded_maps(method)
-    method(make_batch(2), 0)[term].backward()
+    method(make_batch(2), 0).terms[term].backward()
     training, _, strong = (maps.grad for maps in seen)
     if term == "strong":
         assert training is None

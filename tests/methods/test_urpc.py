@@ -3,7 +3,7 @@ from functools import partial
 
 import pytest
 import torch
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from told import Told
 from torch import Tensor, nn
 
@@ -46,22 +46,24 @@ def pyramid(name: str, dimensions: int) -> Pyramid:
 def test_the_consistency_by_hand_and_its_ramp() -> None:
     method = told((0.9, 0.1), (0.5, 0.5))
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (PAST_THE_RAMP, 1.0)]:
-        consistency = method(make_batch(), step)["consistency"].item()
+        consistency = method(make_batch(), step).terms["consistency"].item()
         assert consistency == pytest.approx(0.2 * ramp * RECTIFIED, rel=1e-4)
 
 
 def test_weight_and_ramp_are_settings() -> None:
     method = told((0.9, 0.1), (0.5, 0.5), unsupervised_weight=2.0, rampup_steps=10)
-    assert method(make_batch(), 10)["consistency"].item() == pytest.approx(2 * RECTIFIED, rel=1e-4)
+    assert method(make_batch(), 10).terms["consistency"].item() == pytest.approx(
+        2 * RECTIFIED, rel=1e-4
+    )
 
 
 def test_only_unlabelled_crops_are_compared_and_no_padding() -> None:
     method = told((0.9, 0.1), (0.5, 0.5))
     batch = make_batch()
     batch.first.valid[3, :8] = False
-    assert method(batch, 30)["consistency"].item() == pytest.approx(0.2 * RECTIFIED, rel=1e-4)
+    assert method(batch, 30).terms["consistency"].item() == pytest.approx(0.2 * RECTIFIED, rel=1e-4)
     batch.first.valid[2:] = False
-    assert method(batch, 30)["consistency"].item() == 0.0
+    assert method(batch, 30).terms["consistency"].item() == 0.0
 
 
 def test_levels_may_differ_on_labelled_crops() -> None:
@@ -72,7 +74,7 @@ def test_levels_may_differ_on_labelled_crops() -> None:
 
     method = make()
     method.pyramid = Differing()  # type: ignore[assignment]  # a stand-in
-    assert method(make_batch(), 30)["consistency"].item() == pytest.approx(0.0, abs=1e-8)
+    assert method(make_batch(), 30).terms["consistency"].item() == pytest.approx(0.0, abs=1e-8)
 
 
 def test_the_supervised_loss_is_the_mean_of_the_levels() -> None:
@@ -83,7 +85,7 @@ def test_the_supervised_loss_is_the_mean_of_the_levels() -> None:
         supervised_loss(logits[:2], batch.labels, valid).item()
         for logits in method.pyramid(batch.first.values)
     ]
-    assert method(batch, 0)["supervised"].item() == pytest.approx(sum(alone) / 2)
+    assert method(batch, 0).terms["supervised"].item() == pytest.approx(sum(alone) / 2)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +156,9 @@ def test_one_level_is_refused() -> None:
 def test_health_compares_the_finest_level_with_the_mean() -> None:
     method = told((0.1, 0.9), (0.1, 0.9), (0.6, 0.4))
     batch = make_batch()
-    assert method.health(batch) == {}
     batch.first.valid[3, :8] = False
-    method(batch, 0)
+    output = method(batch, 0)
     # The mean is (0.8, 2.2) / 3, and 0.6 - 0.8 / 3 = 1/3 apart.
-    assert method.health(batch) == pytest.approx(
-        {"share/0": 0.0, "share/1": 1.0, "agreement": 0.0, "distance": (4096 + 2048) / 3 / 2}
+    assert measured(method.health(output, batch)) == pytest.approx(
+        {"class/0": 0.0, "class/1": 1.0, "agreement": 0.0, "distance": (4096 + 2048) / 3 / 2}
     )

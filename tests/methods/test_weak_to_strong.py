@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 from answering import Answering, by_halves, everywhere
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
@@ -180,18 +180,16 @@ def test_dice_is_of_all_classes_and_nothing_without_a_label_that_counts(classes:
 def test_health_counts_the_sure_voxels_inside() -> None:
     method = make(cutmix=False)
     batch = make_batch()
-    assert method.health(batch) == {}
     sure_of_the_other = everywhere(*reversed(SURE))
     method.network = Answering(by_halves(sure_of_the_other, everywhere(*UNSURE)))
     batch.first.valid[2:, :, :, 12:] = False
-    lesson(method, batch)
+    health = measured(method.health(method(batch, 0), batch))
     # What is unsure would be of class 0, but does not count.
-    assert method.health(batch) == pytest.approx({"share/0": 0, "share/1": 1, "likely": 2 / 3})
+    assert health == pytest.approx({"class/0": 0, "class/1": 1, "likely": 2 / 3})
 
 
 def test_without_a_sure_voxel_no_class_is_called_absent() -> None:
     method = make(cutmix=False)
     method.network = Answering(everywhere(*UNSURE))
     batch = make_batch()
-    lesson(method, batch)
-    assert method.health(batch) == {"likely": 0.0}
+    assert measured(method.health(method(batch, 0), batch)) == {"likely": 0.0}

@@ -7,11 +7,13 @@ from statistics import median
 
 import numpy as np
 import pytest
+from samples import step_record
 
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.project.folder import Project
-from tracoco.runs.log import Record, read_log
+from tracoco.runs.log import read_log
 from tracoco.studies.paper.figures import time as figures_time
 from tracoco.studies.paper.figures.divergence import Stage, divergence, over_runs, stages
 from tracoco.studies.paper.figures.settings import FigureRun
@@ -36,7 +38,7 @@ def test_a_step_takes_the_median_of_the_warm_steps(
             for log in (small.root / "paper").glob(f"{name}-2labels-*-seed0/log.jsonl")
             if len(read_log(log)) == 7
         )
-        last = [record["seconds"] for record in read_log(log)[5:]]
+        last = [record.seconds for record in read_log(log)[5:]]
         seconds[name] = median(last)
         assert rows[name]["seconds_a_step"] == pytest.approx(seconds[name])
         assert rows[name]["spread"] == pytest.approx(abs(last[0] - last[1]) / 4)
@@ -91,11 +93,11 @@ def test_a_run_without_warm_steps_cannot_be_timed(tmp_path: Path) -> None:
 
 
 def test_stages_are_means_over_tenths_of_the_run() -> None:
-    log: list[Record] = [
-        {"step": step, "health": {"agreement": step / 64, "distance": 2.0 * step}}
+    log = [
+        step_record(step, health=PseudoLabelHealth(agreement=step / 64, distance=2.0 * step))
         for step in range(20)
     ]
-    log[3]["health"] = {}
+    log[3] = step_record(3)
     found = stages(log, 20)
     assert [each.number for each in found] == list(range(1, 11))
     assert found[0] == Stage(1, 0.5 / 64, 1.0)
@@ -105,7 +107,7 @@ def test_stages_are_means_over_tenths_of_the_run() -> None:
     assert [each.number for each in stages(log[:4], 20)] == [1, 2]
     assert [each.number for each in stages(log[:4], 4)] == [1, 3, 6]
     with pytest.raises(UserError, match="no measurement"):
-        stages([{"step": 0, "health": {}}], 1)
+        stages([step_record(0)], 1)
 
 
 def test_stages_of_several_runs_are_averaged_by_their_number() -> None:
@@ -126,10 +128,10 @@ def test_divergence_is_read_from_the_logs_of_three_frameworks(ask: Ask, small: P
         if len(read_log(log)) == 10
     )
     row = found.rows[18]
-    health = read_log(log)[8]["health"]
+    health = read_log(log)[8].health
     assert (row["framework"], row["stage"]) == ("co-training", 9)
-    assert row["overlap_ratio"] == pytest.approx(100 * health["agreement"])
-    assert row["distance"] == pytest.approx(health["distance"])
+    assert row["overlap_ratio"] == pytest.approx(100 * (health.agreement or 0))
+    assert row["distance"] == pytest.approx(health.distance)
     assert (row["published_overlap_ratio"], row["published_distance"]) == (96.6, 5453)
     assert found.rows[17]["published_distance"] is None
     line = found.figure.axes[0].lines[1]

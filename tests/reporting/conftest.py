@@ -18,6 +18,7 @@ from tracoco.files import write_json
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.folder import RunFolder
+from tracoco.runs.log import StepRecord
 
 SHAPE = (8, 8, 6)
 STEPS = 30
@@ -31,8 +32,12 @@ class Bench:
 
     root: Path
 
+    def parsed(self, *entries: dict[str, Any]) -> list[StepRecord]:
+        """Lines of a log as they are read."""
+        return [StepRecord.from_json(entry) for entry in entries]
+
     def record(self, step: int, **more: Any) -> dict[str, Any]:
-        """A step as the trainer logs it."""
+        """The line of a step in a log from before records had a type."""
         shares = {"share/0": 0.75, "share/1": 0.25}
         return {
             "step": step,

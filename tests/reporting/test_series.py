@@ -1,12 +1,12 @@
 """Picking, smoothing and thinning of figures."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import step_record
 
 from tracoco.reporting.charts import MOST_POINTS, Series, lines, pick
 
@@ -16,19 +16,15 @@ def series(values: list[float]) -> Series:
 
 
 def test_records_without_the_figure_or_with_nan_are_passed_over() -> None:
-    log: list[dict[str, Any]] = [
-        {"step": 3, "x": 1.0},
-        {"step": 4},
-        {"step": 5, "x": math.nan},
-        {"step": 6, "x": 2.0},
-    ]
-    picked = pick(log, lambda record: record.get("x"))
+    found = {3: 1.0, 4: None, 5: math.nan, 6: 2.0}
+    log = [step_record(step, validation_dice=dice) for step, dice in found.items()]
+    picked = pick(log, lambda record: record.validation_dice)
     assert picked.steps.tolist() == [3, 6]
     assert picked.values.tolist() == [1, 2]
 
 
 def test_an_empty_log_has_no_points() -> None:
-    assert len(pick([], lambda record: record["x"])) == 0
+    assert len(pick([], lambda record: record.loss)) == 0
 
 
 def test_the_running_mean_is_centred_and_narrower_at_the_ends() -> None:

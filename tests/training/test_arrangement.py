@@ -34,7 +34,7 @@ def test_channels_last_gives_the_same_losses(dimensions: int) -> None:
         wide = [weight for weight in kernels if weight.shape[1] > 1]
         assert all(weight.is_contiguous(memory_format=order) == channels_last for weight in wide)
         torch.manual_seed(0)
-        terms = method(make_batch(dimensions), 1)
+        terms = method(make_batch(dimensions), 1).terms
         torch.stack(list(terms.values())).sum().backward()
         losses.append([float(term.detach()) for term in terms.values()])
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
@@ -117,7 +117,7 @@ def test_checkpointing_changes_no_gradient_of_any_method(name: str) -> None:
         method = make_method(name, 2)
         arrange(method, TrainingConfig(checkpointing=checkpointing), CPU)
         torch.manual_seed(0)
-        torch.stack(list(method(make_batch(2), 20).values())).sum().backward()
+        torch.stack(list(method(make_batch(2), 20).terms.values())).sum().backward()
         found.append([weight.grad for weight in method.parameters() if weight.grad is not None])
     for plain, lean in zip(*found, strict=True):
         assert torch.equal(plain, lean)

@@ -1,15 +1,18 @@
 """A structure of which the pseudo-labels have less and less."""
 
+from samples import step_record
+
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.training.logger import FadingMonitor
 
 NAMES = ["background", "a", "b"]
 
 
-def fractions(a: float, b: float) -> dict[str, float]:
-    return {"share/0": 1 - a - b, "share/1": a, "share/2": b}
+def fractions(a: float, b: float) -> PseudoLabelHealth:
+    return PseudoLabelHealth((1 - a - b, a, b))
 
 
-def observed(monitor: FadingMonitor, *steps: dict[str, float]) -> list[list[str]]:
+def observed(monitor: FadingMonitor, *steps: PseudoLabelHealth) -> list[list[str]]:
     return [list(monitor.observe(step)) for step in steps]
 
 
@@ -38,13 +41,14 @@ def test_background_may_become_less() -> None:
 
 def test_steps_without_pseudo_labels_do_not_count() -> None:
     monitor = FadingMonitor(NAMES)
-    sound, low = [fractions(0.2, 0.1), {}] * 200, [fractions(0.1, 0.1), {}] * 51
+    none = PseudoLabelHealth()
+    sound, low = [fractions(0.2, 0.1), none] * 200, [fractions(0.1, 0.1), none] * 51
     found = observed(monitor, *sound, *low)
     assert found.index(["a"]) == 2 * 250
     assert found[-1] == []
 
 
 def test_a_resume_goes_on_from_the_log() -> None:
-    history = [{"step": step, "health": fractions(0.2, 0.1)} for step in range(200)]
+    history = [step_record(step, health=fractions(0.2, 0.1)) for step in range(200)]
     found = observed(FadingMonitor(NAMES, history), *[fractions(0.1, 0.1)] * 51)
     assert found == [[]] * 50 + [["a"]]

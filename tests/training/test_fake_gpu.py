@@ -15,7 +15,7 @@ from fake_gpu import (
     leaf_gradients,
     on_gpu,
 )
-from samples import make_batch, make_method
+from samples import make_batch, make_method, measured
 from scripts.gpu_check import paper_presets
 from torch import Tensor
 
@@ -23,11 +23,11 @@ from tracoco.config import Config, InferenceConfig, OptimizerConfig, TrainingCon
 from tracoco.data.batch import Batch
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
-from tracoco.methods.method import Method, evaluating
+from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.runs.build import resolved, run_crop, run_method
-from tracoco.runs.log import Record
+from tracoco.runs.log import StepRecord
 from tracoco.training.distributed import StopRequest, Team
 from tracoco.training.step_cost import noise_batch
 from tracoco.training.trainer import Trainer
@@ -49,11 +49,12 @@ class Recorder:
         self.trainer.wrapped = self.keep
         self.terms: dict[str, Tensor] = {}
 
-    def keep(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        self.terms = self.compute(batch, step)
-        return self.terms
+    def keep(self, batch: Batch, step: int) -> StepOutput:
+        output = self.compute(batch, step)
+        self.terms = output.terms
+        return output
 
-    def take_step(self, batch: Batch, step: int = 0) -> Record:
+    def take_step(self, batch: Batch, step: int = 0) -> StepRecord:
         self.trainer.step = step
         record, _ = self.trainer._take_step(batch.to(GPU), StopRequest())
         return record
@@ -65,14 +66,14 @@ def settings(**training: Any) -> Config:
     )
 
 
-def check_step(recorder: Recorder, record: Record) -> None:
+def check_step(recorder: Recorder, record: StepRecord) -> None:
     """All that a step leaves behind is on the GPU, and every trained weight has moved there."""
     assert recorder.terms
     for name, term in recorder.terms.items():
         assert (term.device, term.dtype, term.shape) == (GPU, torch.float32, ()), name
         assert term.requires_grad, name
-    assert set(record["terms"]) == set(recorder.terms)
-    assert all(isinstance(value, float) for value in record["health"].values())
+    assert set(record.terms) == set(recorder.terms)
+    assert all(isinstance(value, float) for value in measured(record.health).values())
     optimizer = recorder.trainer.optimizer
     assert all(group["fused"] for group in optimizer.param_groups)
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
@@ -204,7 +205,7 @@ def test_a_buffer_that_stayed_behind_fails() -> None:
 
 def test_the_gradients_of_the_harness_are_those_of_torch() -> None:
     method, batch = make_method("tracoco"), make_batch()
-    loss = torch.stack(list(method(batch, 0).values())).sum()
+    loss = torch.stack(list(method(batch, 0).terms.values())).sum()
     found = {id(weight): gradient for weight, gradient in leaf_gradients(loss)}
     loss.backward()
     for name, weight in method.named_parameters():

@@ -1,15 +1,17 @@
 """A class that is missing from the pseudo-labels for long, whichever it is."""
 
 import pytest
+from samples import step_record
 
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.training.logger import CollapseMonitor
 
 EXPECTED = {"background": 0.94, "organ": 0.06}
-SOUND, LOW = {"share/0": 0.9, "share/1": 0.1}, {"share/0": 0.995, "share/1": 0.005}
+SOUND, LOW = PseudoLabelHealth((0.9, 0.1)), PseudoLabelHealth((0.995, 0.005))
 
 
-def observed(monitor: CollapseMonitor, *fractions: dict[str, float]) -> list[list[str]]:
-    return [monitor.observe(fraction) for fraction in fractions]
+def observed(monitor: CollapseMonitor, *steps: PseudoLabelHealth) -> list[list[str]]:
+    return [monitor.observe(health) for health in steps]
 
 
 def test_absent_is_a_hundred_steps_below_a_tenth_of_the_labelled_share() -> None:
@@ -40,15 +42,14 @@ def test_a_small_organ_is_not_a_collapse() -> None:
 )
 def test_every_class_can_be_absent(fractions: tuple[float, ...], absent: list[str]) -> None:
     monitor = CollapseMonitor({"background": 0.88, "a": 0.06, "b": 0.06})
-    health = {f"share/{index}": fraction for index, fraction in enumerate(fractions)}
-    assert observed(monitor, *[health] * 100)[-1] == absent
+    assert observed(monitor, *[PseudoLabelHealth(fractions)] * 100)[-1] == absent
 
 
 def test_the_count_survives_a_resume_through_the_log() -> None:
-    history = [{"step": step, "health": LOW} for step in range(70)]
+    history = [step_record(step, health=LOW) for step in range(70)]
     found = observed(CollapseMonitor(EXPECTED, history), *[LOW] * 40)
     assert found.index(["organ"]) == 29
 
 
 def test_methods_without_pseudo_labels_never_collapse() -> None:
-    assert not any(observed(CollapseMonitor(EXPECTED), *[{}] * 200))
+    assert not any(observed(CollapseMonitor(EXPECTED), *[PseudoLabelHealth()] * 200))

@@ -1,6 +1,9 @@
 from pathlib import Path
 
-from tracoco.runs.log import Record, read_log
+from samples import step_record
+
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.runs.log import StepRecord, UnlabelledRecord, read_log
 from tracoco.training.logger import Journal
 
 SHARES = {"background": 0.9, "organ": 0.1}
@@ -11,16 +14,16 @@ class Listener:
         self.lines: list[str] = []
         self.shown: list[int] = []
 
-    def show(self, record: Record) -> None:
-        self.shown.append(record["step"])
+    def show(self, record: StepRecord) -> None:
+        self.shown.append(record.step)
 
     def say(self, line: str) -> None:
         self.lines.append(line)
 
 
-def record(step: int, background: float) -> Record:
-    health = {"share/0": background, "share/1": 1 - background}
-    return {"step": step, "loss": 1.0, "terms": {}, "health": health}
+def record(step: int, background: float, **more: UnlabelledRecord) -> StepRecord:
+    health = PseudoLabelHealth((background, 1 - background))
+    return step_record(step, terms={}, health=health, **more)
 
 
 def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path) -> None:
@@ -34,8 +37,8 @@ def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path)
     assert back == "step 120: 'organ' is back in the pseudo-labels"
     assert listener.shown == list(range(130))
     log = read_log(tmp_path / "log.jsonl")
-    assert [entry["step"] for entry in log if entry.get("collapsed")] == list(range(99, 120))
-    assert log[99]["collapsed"] == ["organ"]
+    assert [entry.step for entry in log if entry.collapsed] == list(range(99, 120))
+    assert log[99].collapsed == ("organ",)
 
 
 def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path:
     with Journal(tmp_path, 105, SHARES, listener, advice="rest") as journal:
         journal.write(record(105, 1.0))
     assert listener.lines == []
-    assert [entry["step"] for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
+    assert [entry.step for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
 
 
 def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
@@ -62,24 +65,24 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     assert "they had 20 %" in line
     assert line.endswith("compare with `--method supervised`, or rest")
     log = read_log(tmp_path / "log.jsonl")
-    assert [entry["step"] for entry in log if entry.get("fading")] == list(range(250, 400))
+    assert [entry.step for entry in log if entry.fading] == list(range(250, 400))
     again = Listener()
     with Journal(tmp_path, 300, SHARES, again, advice="rest") as journal:
         journal.write(record(300, 0.9))
     assert again.lines == []
-    assert read_log(tmp_path / "log.jsonl")[-1]["fading"] == ["organ"]
+    assert read_log(tmp_path / "log.jsonl")[-1].fading == ("organ",)
 
 
 def test_disagreement_is_said_once_and_the_beginning_is_not_said_again_when_it_ends(
     tmp_path: Path,
 ) -> None:
-    def counting(step: int) -> Record:
+    def counting(step: int) -> StepRecord:
         # Counts from step 2 on; the networks disagree from step 4 to 6 and at step 8.
         doubted = 4 <= step < 7 or step == 8
-        told = {"weight": 1.0, "known": 0.8, "agreement": 0.95, "doubted": doubted}
-        if step < 2 or doubted:
-            told |= {"weight": 0.0, "agreement": 0.5}
-        return record(step, 0.9) | {"unlabelled": told}
+        idle = step < 2 or doubted
+        weight, agreement = (0.0, 0.5) if idle else (1.0, 0.95)
+        told = UnlabelledRecord(weight, 0.8, agreement, doubted)
+        return record(step, 0.9, unlabelled=told)
 
     listener, resumed = Listener(), Listener()
     with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:

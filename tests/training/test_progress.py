@@ -2,13 +2,14 @@ import io
 
 import pytest
 from rich.console import Console
+from samples import step_record
 
-from tracoco.runs.log import Record
+from tracoco.runs.log import StepRecord
 from tracoco.training.logger import SilentDisplay, describe, shown_progress
 
 
-def record(step: int, **extra: object) -> Record:
-    return {"step": step, "terms": {"crc": 0.25}, "seconds": 0.5} | extra
+def record(step: int, **more: float) -> StepRecord:
+    return step_record(step, terms={"crc": 0.25}, **more)
 
 
 def test_a_terminal_sees_terms_speed_and_time_left() -> None:
@@ -47,16 +48,14 @@ def test_without_a_console_nothing_is_shown(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_validation_is_described_in_percent() -> None:
-    assert describe(record(0, validation={"dice": 0.5})) == "crc 0.250  validation Dice 50.0"
+    assert describe(record(0, validation_dice=0.5)) == "crc 0.250  validation Dice 50.0"
 
 
 def test_a_dice_of_test_cases_is_called_so_and_shown_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert describe(record(0, test={"dice": 0.5})) == (
-        "crc 0.250  test Dice 50.0, which chooses best"
-    )
+    assert describe(record(0, test_dice=0.5)) == ("crc 0.250  test Dice 50.0, which chooses best")
     with shown_progress("tracoco", 0, 100, Console(file=io.StringIO())) as display:
         display.show(record(0))
-        display.show(record(1, test={"dice": 0.5}))
+        display.show(record(1, test_dice=0.5))
     assert "test Dice 50.0" in capsys.readouterr().err

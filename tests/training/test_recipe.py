@@ -11,9 +11,10 @@ from samples import make_batch, make_method
 from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_row
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
 from tracoco.runs.checkpoint import load_checkpoint, method_state
-from tracoco.runs.log import read_log
+from tracoco.runs.log import StepRecord, read_log
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
 from tracoco.training.distributed import StopRequest, Team
 from tracoco.training.logger import Journal
@@ -58,7 +59,7 @@ class Lines:
         self.said: list[str] = []
         self.steps = 0
 
-    def show(self, record: dict[str, Any]) -> None:
+    def show(self, record: StepRecord) -> None:
         """Nothing."""
 
     def say(self, line: str) -> None:
@@ -68,14 +69,13 @@ class Lines:
 
 def trainer(folder: Path, name: str = "tracoco", config: Config | None = None) -> Trainer:
     folder.mkdir(exist_ok=True)
-    fractions = list(SHARES.values())
     return Trainer(
         make_method(name, steps=STEPS),
         config or recipe(),
         folder,
         ALONE,
         identity={},
-        labelled_fractions=fractions,
+        labelled_fractions=SHARES,
     )
 
 
@@ -106,8 +106,10 @@ def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, name: str) -> None:
         for key, value in one[kind].items():
             torch.testing.assert_close(two[kind][key], value, rtol=0, atol=0, msg=key)
     logs = [read_log(tmp_path / part / "log.jsonl") for part in ("whole", "parts")]
-    assert [entry["unlabelled"] for entry in logs[0]] == [entry["unlabelled"] for entry in logs[1]]
-    assert logs[0][-1]["unlabelled"]["weight"] > 0
+    assert [entry.unlabelled for entry in logs[0]] == [entry.unlabelled for entry in logs[1]]
+    last = logs[0][-1].unlabelled
+    assert last is not None
+    assert last.weight > 0
 
 
 @pytest.mark.parametrize(
@@ -119,17 +121,22 @@ def test_without_weight_no_method_learns_from_unlabelled_crops(tmp_path: Path, n
     made = trainer(tmp_path, name)
     run(made, stop=2)
     for entry in read_log(tmp_path / "log.jsonl"):
-        assert entry["unlabelled"]["weight"] == 0
-        taught = {k: v for k, v in entry["terms"].items() if k not in made.method.labelled_terms}
+        assert entry.unlabelled is not None
+        assert entry.unlabelled.weight == 0
+        taught = {k: v for k, v in entry.terms.items() if k not in made.method.labelled_terms}
         assert set(taught.values()) <= {0.0}
-        assert entry["terms"]["supervised"] != 0
+        assert entry.terms["supervised"] != 0
+
+
+def weights_of(log: list[StepRecord]) -> list[float]:
+    return [entry.unlabelled.weight for entry in log if entry.unlabelled]
 
 
 @pytest.mark.usefixtures("quick")
 def test_the_weight_rises_once_labelled_crops_are_known_and_it_is_said(tmp_path: Path) -> None:
     lines = Lines()
     run(trainer(tmp_path), lines=lines)
-    weights = [entry["unlabelled"]["weight"] for entry in read_log(tmp_path / "log.jsonl")]
+    weights = weights_of(read_log(tmp_path / "log.jsonl"))
     # Two decisions until it is known, after steps 2 and 4; then 0.25 more at each.
     assert weights == [0, 0, 0, 0, 0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75]
     assert sum("unlabelled crops count from here on" in line for line in lines.said) == 1
@@ -144,13 +151,13 @@ def test_a_run_ends_with_the_better_of_its_last_and_its_supervised_weights(
     made = trainer(tmp_path)
     kept: dict[str, torch.Tensor] = {}
 
-    def validate(method: Method) -> dict[str, float]:
+    def validate(method: Method) -> float:
         state = method.state_dict()
         early = bool(kept) and all(torch.equal(state[name], kept[name]) for name in kept)
         path = tmp_path / "supervised-4.pt"
         if path.exists():
             kept.update(load_checkpoint(path)["averaged"])
-        return {"dice": 0.9 if early == supervised_is_better else 0.5}
+        return 0.9 if early == supervised_is_better else 0.5
 
     result = run(made, validate=validate)
     assert result.ended_with is not None
@@ -164,9 +171,9 @@ def test_a_run_ends_with_the_better_of_its_last_and_its_supervised_weights(
 def test_validation_and_prediction_use_the_averaged_weights(tmp_path: Path) -> None:
     seen: list[dict[str, torch.Tensor]] = []
 
-    def validate(method: Method) -> dict[str, float]:
+    def validate(method: Method) -> float:
         seen.append({key: value.clone() for key, value in method.state_dict().items()})
-        return {"dice": 0.5}
+        return 0.5
 
     made = trainer(tmp_path, "supervised")
     run(made, validate=validate)
@@ -181,17 +188,17 @@ def test_without_unlabelled_crops_there_is_no_weight_to_log(tmp_path: Path) -> N
     config = recipe()
     data = config.data.model_copy(update={"unlabelled_batch": 0})
     run(trainer(tmp_path, "supervised", config.model_copy(update={"data": data})), stop=2)
-    assert all("unlabelled" not in entry for entry in read_log(tmp_path / "log.jsonl"))
+    assert all(entry.unlabelled is None for entry in read_log(tmp_path / "log.jsonl"))
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_run_that_loses_a_structure_goes_back_to_its_supervised_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def health(*_: object) -> dict[str, float]:
+    def health(*_: object) -> PseudoLabelHealth:
         present = 0.5 if lines.steps < 8 else 0.0
         lines.steps += 1
-        return {"share/0": 1 - present, "share/1": present}
+        return PseudoLabelHealth((1 - present, present))
 
     lines = Lines()
     monkeypatch.setattr(unlabelled_weight, "SHARE_WINDOW", 1)
@@ -201,8 +208,8 @@ def test_a_run_that_loses_a_structure_goes_back_to_its_supervised_weights(
     said = [line for line in lines.said if "have lost 'organ'" in line]
     assert len(said) == 1
     log = read_log(tmp_path / "log.jsonl")
-    assert [entry["step"] for entry in log if entry.get("lost")] == [9]
-    assert [entry["unlabelled"]["weight"] for entry in log][-2:] == [0, 0]
+    assert [entry.step for entry in log if entry.lost] == [9]
+    assert weights_of(log)[-2:] == [0, 0]
     assert made.unlabelled
     assert made.unlabelled.limit == 0.5
     # After step 9 the weights were those of step 4, and two steps followed.
@@ -221,9 +228,9 @@ def test_resumed_from_before_it_went_back_a_run_is_bitwise_the_same(
     config = recipe(steps=20, save_every=5)
 
     def lost_at_step_10(made: Trainer) -> Trainer:
-        def health(_: Batch) -> dict[str, float]:
+        def health(*_: object) -> PseudoLabelHealth:
             present = 0.0 if made.step in (8, 9) else 0.5
-            return {"share/0": 1 - present, "share/1": present}
+            return PseudoLabelHealth((1 - present, present))
 
         monkeypatch.setattr(made.method, "health", health)
         return made

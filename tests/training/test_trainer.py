@@ -12,7 +12,8 @@ from torch import nn
 from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
-from tracoco.methods.method import Method
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import Method, StepOutput
 from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
 from tracoco.runs.checkpoint import load_checkpoint
@@ -71,7 +72,7 @@ def test_resumed_from_a_checkpoint_the_weights_are_bitwise_equal(tmp_path: Path,
     run(resumed)
     for a, b in zip(weights(whole.method), weights(resumed.method), strict=True):
         assert torch.equal(a, b)
-    assert [entry["step"] for entry in read_log(tmp_path / "parts" / "log.jsonl")] == list(range(6))
+    assert [entry.step for entry in read_log(tmp_path / "parts" / "log.jsonl")] == list(range(6))
 
 
 def test_noise_differs_between_steps_seeds_and_ranks() -> None:
@@ -81,23 +82,18 @@ def test_noise_differs_between_steps_seeds_and_ranks() -> None:
 
 def test_the_rate_falls_polynomially_to_almost_nothing(tmp_path: Path) -> None:
     run(trainer(tmp_path, config=settings(name="sgd", lr=0.1, poly_power=0.9)))
-    rates = [entry["rate"] for entry in read_log(tmp_path / "log.jsonl")]
+    rates = [entry.rate for entry in read_log(tmp_path / "log.jsonl")]
     assert rates == pytest.approx([0.1 * (1 - step / 6) ** 0.9 for step in range(6)])
 
 
 def test_best_is_kept_on_validation_and_survives_a_resume(tmp_path: Path) -> None:
     scores = iter([0.5, 0.7, 0.6])
     made = trainer(tmp_path)
-    run(made, validate=lambda _: {"dice": next(scores)})
+    run(made, validate=lambda _: next(scores))
     assert load_checkpoint(tmp_path / "best.pt")["step"] == 4
     log = read_log(tmp_path / "log.jsonl")
-    assert {
-        entry["step"]: entry["validation"]["dice"] for entry in log if "validation" in entry
-    } == {
-        1: 0.5,
-        3: 0.7,
-        5: 0.6,
-    }
+    found = {entry.step: entry.validation_dice for entry in log if entry.validation_dice}
+    assert found == {1: 0.5, 3: 0.7, 5: 0.6}
     again = trainer(tmp_path)
     again.resume()
     assert again.best == 0.7
@@ -114,9 +110,9 @@ def test_a_stop_finishes_the_step_and_saves(tmp_path: Path) -> None:
     made = trainer(tmp_path)
     request = StopRequest()
 
-    def stopped(_: Method) -> dict[str, float]:
+    def stopped(_: Method) -> float:
         request.signal = 15
-        return {"dice": 0.5}
+        return 0.5
 
     result = run(made, validate=stopped, request=request)
     # Asked during the validation after step 2, it takes step 3, saves and ends.
@@ -181,9 +177,11 @@ def test_a_step_that_overflows_in_fp16_is_skipped_and_logged(
         made.fit(good[4:], journal, StopRequest())
     assert not all(map(torch.equal, before, weights(made.method)))
     assert all(value.isfinite().all() for value in weights(made.method))
-    log, cases = read_log(tmp_path / "log.jsonl"), ["case0", "case1", "case2", "case3"]
-    assert [entry.get("skipped") for entry in log] == [None, None, None, cases, None, None]
-    assert (log[3]["loss"], log[3]["terms"]["supervised"], log[3]["health"]) == (None, None, {})
+    log, cases = read_log(tmp_path / "log.jsonl"), ("case0", "case1", "case2", "case3")
+    assert [entry.skipped for entry in log] == [(), (), (), cases, (), ()]
+    assert math.isnan(log[3].loss)
+    assert math.isnan(log[3].terms["supervised"])
+    assert log[3].health == PseudoLabelHealth()
     assert display.said == [
         "step 3: overflow in fp16, the step is skipped: cases case0, case1, case2, case3"
     ]
@@ -294,10 +292,10 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
     with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
         made.fit([batch] * 102, journal, StopRequest())
     log = read_log(tmp_path / "log.jsonl")
-    assert [record["step"] for record in log if record.get("collapsed")] == [99, 100, 101]
+    assert [record.step for record in log if record.collapsed] == [99, 100, 101]
     (line,) = listener.lines
     assert line.startswith("step 99: 'organ' is all but absent from the pseudo-labels")
-    assert log[-1]["health"]["share/0"] == 1.0
+    assert log[-1].health.class_fractions[0] == 1.0
 
 
 def test_a_group_of_parameters_can_have_a_rate_of_its_own(
@@ -321,7 +319,7 @@ def test_a_method_is_called_before_and_after_the_optimizer_moves_it(
     def before(_: Batch, step: int) -> None:
         seen.append(("before", step, weight.detach().clone()))
 
-    def after(step: int) -> None:
+    def after(_: StepOutput, __: Batch, step: int) -> None:
         seen.append(("after", step, weight.detach().clone()))
 
     monkeypatch.setattr(made.method, "before_step", before)

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.training.pseudo_label_monitor import (
     CHECK_EVERY,
     DOUBTED,
@@ -122,7 +123,7 @@ def test_a_structure_that_takes_over_is_a_background_that_fades() -> None:
 
 def test_a_method_without_pseudo_labels_goes_by_the_labelled_crops_alone() -> None:
     weight = UnlabelledWeight(SHARES)
-    weight.see({"agreement": 1.0})
+    weight.see(PseudoLabelHealth(agreement=1.0))
     assert weight.mean_figures() == []
     decide(weight, WINDOW, KNOWN, ())
     decide(weight, WINDOW, KNOWN, ())
@@ -131,8 +132,8 @@ def test_a_method_without_pseudo_labels_goes_by_the_labelled_crops_alone() -> No
 
 def test_shares_are_means_since_the_last_decision() -> None:
     weight = UnlabelledWeight(SHARES)
-    weight.see({"share/0": 0.9, "share/1": 0.1})
-    weight.see({"share/0": 0.7, "share/1": 0.3})
+    weight.see(PseudoLabelHealth((0.9, 0.1)))
+    weight.see(PseudoLabelHealth((0.7, 0.3)))
     assert weight.mean_figures() == pytest.approx([0.8, 0.2])
     weight.decide(9, KNOWN, weight.mean_figures())
     assert weight.mean_figures() == []
@@ -161,11 +162,8 @@ def test_two_answers_that_disagree_count_for_as_much_as_they_agree() -> None:
 
 def test_the_structure_that_is_agreed_on_least_decides_and_an_unmarked_one_does_not() -> None:
     weight = UnlabelledWeight((0.7, 0.1, 0.1, 0.1))
-    weight.see(
-        {f"share/{k}": 0.25 for k in range(4)}
-        | {"common/1": 0.09, "marked/1": 0.1, "common/2": 0.03, "marked/2": 0.05}
-        | {"common/3": 0.0, "marked/3": 0.0}
-    )
+    common, marked = (0.09, 0.03, 0.0), (0.1, 0.05, 0.0)
+    weight.see(PseudoLabelHealth((0.25,) * 4, common=common, marked=marked))
     assert weight.mean_figures()[4:] == pytest.approx([0.09, 0.1, 0.03, 0.05, 0.0, 0.0])
     weight.decide(9, KNOWN, weight.mean_figures())
     assert weight.agreement == pytest.approx(0.6)
@@ -191,7 +189,7 @@ def test_it_is_told_whether_disagreement_limits_the_weight() -> None:
 
 def test_it_goes_on_from_plain_values_as_if_never_stopped() -> None:
     first = begun()
-    first.see({"share/0": 0.9, "share/1": 0.1})
+    first.see(PseudoLabelHealth((0.9, 0.1)))
     decide(first, 3, KNOWN, (0.94, 0.06))
     second = UnlabelledWeight(SHARES)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))

@@ -4,7 +4,6 @@ import gc
 import hashlib
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -65,7 +64,11 @@ def own_batch(team: Team, step: int) -> Batch:
 
 
 def make_trainer(
-    method: Method, team: Team, config: Config, folder: Path, fractions: Sequence[float] = ()
+    method: Method,
+    team: Team,
+    config: Config,
+    folder: Path,
+    fractions: dict[str, float] | None = None,
 ) -> Trainer:
     if team.rank == 1:  # other first weights: rank 0's must win
         with torch.no_grad():
@@ -108,7 +111,7 @@ def check_recipe(team: Team, folder: Path) -> None:
     training = {"steps": 8, "ema_decay": 0.5, "unlabelled_weight": "adaptive"}
     config = parse_config({"training": training, "optimizer": {"name": "adamw"}}, "test")
     method = make_method("tracoco", 2, classes=3, pseudo_labels="averaged")
-    trainer = make_trainer(method, team, config, folder, [0.5, 0.3, 0.2])
+    trainer = make_trainer(method, team, config, folder, {"a": 0.5, "b": 0.3, "c": 0.2})
     trainer.fit((own_batch(team, step) for step in range(8)), None, StopRequest())
     assert trainer.averaged
     assert trainer.unlabelled

@@ -6,9 +6,19 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.repeated_passes import mean_of_passes
-from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    unlabelled_probabilities,
+)
+from tracoco.methods.parts.student_teacher import (
+    StudentTeacher,
+    StudentTeacherConfig,
+    mean_of_passes,
+)
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -38,34 +48,34 @@ class ACMT(StudentTeacher):
     def __init__(self, config: ACMTConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
         super().__init__(config, build_network, facts)
         self.rampup_steps = config.rampup_steps or max(1, 3 * facts.total_steps // 4)
-        self._ambiguous: Tensor | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the squared distance to the teacher where the student is unsure."""
         unlabelled = slice(batch.labelled_count, None)
         crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
         logits = self.student(batch.first.values).float()
         prediction = self.teacher(self.noisy(crops))
-        self.remember(logits[unlabelled], prediction, valid)
         unsure = normalised_entropy(self._judged(crops, logits[unlabelled]))
-        self._ambiguous = valid & (unsure >= self.threshold(step))
-        distance = mse_loss(logits[unlabelled], prediction, self._ambiguous)
-        return {
+        ambiguous = valid & (unsure >= self.threshold(step))
+        distance = mse_loss(logits[unlabelled], prediction, ambiguous)
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
+        student = unlabelled_probabilities(batch, logits)
+        return StepOutput(terms, (*student, prediction, ambiguous))
 
     def threshold(self, step: int) -> float:
         """The share of the largest entropy from which on a voxel is ambiguous."""
         rise = self.config.threshold_rise * sigmoid_rampup(step, self.total_steps)
         return self.config.first_threshold + rise
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how much of the unlabelled crops is ambiguous."""
-        if self._ambiguous is None:
-            return {}
+        student, teacher, ambiguous = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        return super().health(batch) | {"ambiguous": float(masked_mean(self._ambiguous, valid))}
+        fraction = float(masked_mean(ambiguous, valid))
+        return pair_health(teacher, (student, teacher), valid, ambiguous=fraction)
 
     def _judged(self, crops: Tensor, logits: Tensor) -> Tensor:
         """The student's probabilities that say what is ambiguous, without gradient."""

@@ -12,9 +12,9 @@ from tracoco.components import keep_largest
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
+from tracoco.methods.health import PseudoLabelHealth, class_fractions
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.cutmix import place_box
-from tracoco.methods.parts.pseudo_label_statistics import class_fractions
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.settings import Settings
 
@@ -99,19 +99,19 @@ class BCP(Method):
         self.teacher = EmaTeacher(self.student, config.decay, warms_up=False)
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.classes = facts.classes
-        self._labels: tuple[Tensor, Tensor] | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach, and past the first stage what the teacher's labels do."""
         crops, valid, count = batch.first.values, batch.first.valid, batch.labelled_count
         labelled = Known(crops[:count], batch.labels, valid[:count])
         box = draw_box(valid.shape[1:], self.config.box).to(crops.device)
         if step < self.pretrain_steps:
-            return {"supervised": self._pretrain(labelled, box)}
-        labels = self._pseudo_labels(crops[count:], valid[count:])
-        return self._copy_paste(labelled, Known(crops[count:], labels, valid[count:]), box)
+            return StepOutput({"supervised": self._pretrain(labelled, box)})
+        found, labels = self.pseudo_labels(crops[count:], valid[count:])
+        unlabelled = Known(crops[count:], labels, valid[count:])
+        return StepOutput(self._copy_paste(labelled, unlabelled, box), (found, labels))
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the teacher; until the first stage ends there is none, then it is the student."""
         if step + 1 == self.pretrain_steps:
             self.teacher.become(self.student)
@@ -126,13 +126,19 @@ class BCP(Method):
         """The student alone."""
         return [self.student]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, and how much foreground is in largest parts."""
-        if self._labels is None:
-            return {}
-        found, labels = self._labels
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the pseudo-labels, and how much foreground is in largest parts."""
+        if not output.pseudo_labels:
+            return PseudoLabelHealth()
+        found, labels = output.pseudo_labels
         fractions = class_fractions(labels, self.classes, batch.first.valid[batch.labelled_count :])
-        return fractions | {"largest_component": float(masked_mean(labels > 0, found > 0))}
+        kept = float(masked_mean(labels > 0, found > 0))
+        return PseudoLabelHealth(fractions, further={"largest_component": kept})
+
+    def pseudo_labels(self, crops: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """The teacher's labels, and the same without small components; padding is background."""
+        found = most_likely(self.teacher(crops)) * valid
+        return found, largest_components(found) if self.config.largest_component else found
 
     def _pretrain(self, labelled: Known, box: Tensor) -> Tensor:
         """One half of the labelled crops with boxes of the other half."""
@@ -166,10 +172,3 @@ class BCP(Method):
             "supervised": (around_label + in_label) / 2,
             "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess) / 2,
         }
-
-    def _pseudo_labels(self, crops: Tensor, valid: Tensor) -> Tensor:
-        """The teacher's labels, without specks; padding is background."""
-        found = most_likely(self.teacher(crops)) * valid
-        labels = largest_components(found) if self.config.largest_component else found
-        self._labels = (found, labels)
-        return labels

@@ -1,11 +1,10 @@
 """BCP-CauSSL (Miao et al., ICCV 2023): copy-paste, with a student independent of its teacher."""
 
 from pydantic import Field
-from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.methods.bcp import BCP, BCPConfig
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
 
 WAIT = 120
@@ -36,14 +35,14 @@ class BCPCauSSL(BCP):
         super().__init__(config, build_network, facts)
         self.independence = Independence(self.pairs(), config, self.pretrain_steps + WAIT)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """What copy-paste teaches, and how far the student depends on the teacher."""
         explained = self.independence(self.pairs(), step)
-        return super().forward(batch, step) | {
-            "independence": self.config.independence_weight * explained
-        }
+        terms, pseudo_labels = super().forward(batch, step)
+        independence = self.config.independence_weight * explained
+        return StepOutput({**terms, "independence": independence}, pseudo_labels)
 
-    def before_step(self, batch: Batch, step: int) -> None:  # noqa: ARG002 - part of the contract
+    def before_step(self, batch: Batch, step: int) -> None:
         """Search for what explains the student by the teacher, if it is time to."""
         self.independence.search(self.pairs(), step)
 

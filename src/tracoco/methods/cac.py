@@ -3,11 +3,11 @@
 from typing import Any
 
 from pydantic import Field
-from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
+from tracoco.methods.health import PseudoLabelHealth, class_fractions
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig, crop_agreement
 from tracoco.networks.network import Network, with_features
 
 
@@ -31,16 +31,24 @@ class CAC(Method):
         super().__init__()
         self.network = with_features(build_network(), "cac")
         self.contrast = ContextContrast(self.network, config, config.noise, facts)
+        self.classes = facts.classes
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the contrast of the unlabelled crop pairs."""
-        logits, contrast = self.contrast(self.network, batch, step)
-        return {"supervised": labelled_loss(logits, batch), "contrast": contrast}
+        contrast = self.contrast(self.network, batch, step)
+        terms = {"supervised": labelled_loss(contrast.logits, batch), "contrast": contrast.loss}
+        return StepOutput(terms, (contrast.labels, contrast.confidence))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projector, which is no network: nothing but the contrast looks through it."""
         return [*super().parameter_groups(), {"params": list(self.contrast.parameters())}]
 
-    def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
-        """Of the voxels that were drawn for the contrast."""
-        return self.contrast.figures()
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Of the voxels that were drawn for the contrast; those of sure crops may teach."""
+        labels, confidence = output.pseudo_labels
+        sure = (confidence > self.contrast.config.threshold).sum() / max(1, confidence.numel())
+        return PseudoLabelHealth(
+            class_fractions(labels, self.classes),
+            likely=float(sure),
+            further={"crop_agreement": crop_agreement(labels)},
+        )

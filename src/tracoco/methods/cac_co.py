@@ -1,15 +1,18 @@
 """CAC inside co-training with CutMix, the rival of TraCoCo in the paper's ablation of CAC."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
+from tracoco.losses.crc import semi_supervised_loss
+from tracoco.methods.health import PseudoLabelHealth, peer_health
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
-from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig
+from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig, crop_agreement
 from tracoco.networks.network import with_features
 
 
@@ -29,25 +32,27 @@ class CACCo(CoTraining):
             for network in self.networks
         )
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised, cross-entropy with the peer's labels, and the contrast of both networks."""
-        looks = [
+        contrasts = [
             contrast(network, batch, step)
             for network, contrast in zip(self.networks, self.contrasts, strict=True)
         ]
-        first = [logits for logits, _ in looks]
-        semi_supervised = self.semi_supervised(batch, first, ce_loss)
-        return {
+        first = [contrast.logits for contrast in contrasts]
+        pseudo_labels = self.pseudo_labels(batch, first)
+        unlabelled = self.unlabelled(batch, first, pseudo_labels)
+        terms = {
             "supervised": labelled_losses(first, batch),
-            "ce": self.unsupervised_weight(step) * semi_supervised,
-            "contrast": torch.stack([contrast for _, contrast in looks]).sum(),
+            "ce": self.unsupervised_weight(step) * semi_supervised_loss(*unlabelled, ce_loss),
+            "contrast": torch.stack([contrast.loss for contrast in contrasts]).sum(),
         }
+        return StepOutput(terms, (*pseudo_labels, contrasts[0].labels))
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how far the first network's answers in two crops agree."""
-        first = self.contrasts[0]
-        assert isinstance(first, ContextContrast)  # noqa: S101 - a module list forgets the type
-        return super().health(batch) | {"crop_agreement": first.figures()["crop_agreement"]}
+        *pseudo_labels, labels = output.pseudo_labels
+        health = peer_health(pseudo_labels, batch.first.valid[batch.labelled_count :])
+        return replace(health, further={"crop_agreement": crop_agreement(labels)})
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projectors."""

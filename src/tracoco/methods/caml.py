@@ -12,8 +12,16 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    evaluating,
+    labelled_loss,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
@@ -232,31 +240,28 @@ class CAML(Method):
         channels = [network.decoder_channels[-1] for network in self._networks]
         self.relations = Relations(channels, facts.classes, config)
         self.rampup_steps = config.rampup_steps or max(1, facts.total_steps // 5)
-        self._predictions: list[Tensor] = []
 
     @property
     def _networks(self) -> list[Network]:
         return [self.plain, self.attentive]
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach both, agreement on all crops, and alike relations on unlabelled."""
         crops, valid = batch.first.values, batch.first.valid
         maps = [network.decode(network.encode(crops)) for network in self._networks]
         logits = [
             network.head(own).float() for network, own in zip(self._networks, maps, strict=True)
         ]
-        self._predictions = [
-            each[batch.labelled_count :].detach().softmax(dim=1) for each in logits
-        ]
         # Targets are not detached, as in the release and in MC-Net, which it is taken from.
         distance = mutual_loss(logits, valid, temperature=SHARPENING, detached=False)
         ramp = sigmoid_rampup(step, self.rampup_steps)
         relation = self.relations(maps, logits, batch)
-        return {
+        terms = {
             "supervised": torch.stack([labelled_loss(each, batch) for each in logits]).sum(),
             "consistency": ramp * self.config.unsupervised_weight * distance,
             "relation": ramp * self.config.relation_weight * relation,
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *logits))
 
     def inference_network(self) -> nn.Module:
         """The plain network alone."""
@@ -274,10 +279,7 @@ class CAML(Method):
         """Also the heads, which are no network: nothing but the relations looks through them."""
         return [*super().parameter_groups(), {"params": list(self.relations.parameters())}]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the plain network's last labels, and how far the other one agrees."""
-        if not self._predictions:
-            return {}
-        plain, attentive = self._predictions
-        valid = batch.first.valid[batch.labelled_count :]
-        return predicted_fractions(plain, valid) | divergence_figures(plain, attentive, valid)
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the plain network's labels, and how far the other one agrees."""
+        plain, attentive = output.pseudo_labels
+        return pair_health(plain, (plain, attentive), batch.first.valid[batch.labelled_count :])

@@ -1,10 +1,9 @@
 """CPS (Chen et al., CVPR 2021): cross pseudo supervision, with CutMix."""
 
-from torch import Tensor
-
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
-from tracoco.methods.method import labelled_losses
+from tracoco.losses.crc import semi_supervised_loss
+from tracoco.methods.method import StepOutput, labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 
 
@@ -17,11 +16,13 @@ class CPS(CoTraining):
 
     Config = CoTrainingConfig
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised learning of both, plus cross-entropy with the peer's labels."""
         first = self.logits(self.needed_crops(batch))
-        semi_supervised = self.semi_supervised(batch, first, ce_loss)
-        return {
+        pseudo_labels = self.pseudo_labels(batch, first)
+        unlabelled = self.unlabelled(batch, first, pseudo_labels)
+        terms = {
             "supervised": labelled_losses(first, batch),
-            "ce": self.unsupervised_weight(step) * semi_supervised,
+            "ce": self.unsupervised_weight(step) * semi_supervised_loss(*unlabelled, ce_loss),
         }
+        return StepOutput(terms, pseudo_labels)

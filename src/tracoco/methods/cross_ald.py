@@ -11,7 +11,7 @@ from tracoco.losses.consistency import prediction_distance
 from tracoco.methods.method import NetworkFactory, RunFacts
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, unit_length
 from tracoco.methods.parts.cutmix import draw_partners
-from tracoco.methods.ss_net import SSNet, SSNetConfig
+from tracoco.methods.ss_net import Smoothness, SSNet, SSNetConfig
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -100,7 +100,7 @@ class CrossALD(SSNet):
         self.particles = config.particles or PARTICLES[facts.dimensions]
         self.mixing = config.mixing
 
-    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
+    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Smoothness:
         """Mean distance of answers to mixed changed crops from the mixture of the answers."""
         crossing = draw_crossing(len(crops), self.mixing, crops.device)
         target, both = crossing(prediction), valid & valid[crossing.partner]
@@ -111,8 +111,7 @@ class CrossALD(SSNet):
                 changed = crossing(crops + lengths * unit_length(direction, valid))
                 moved = self.network(changed).float().softmax(dim=1)
                 distances.append(prediction_distance(moved, target, both))
-        self._predictions = (target, moved.detach())
-        return torch.stack(distances).mean()
+        return Smoothness(torch.stack(distances).mean(), target, moved.detach())
 
     def directions(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """One step of all particles of each crop, [N, B, C, ...].

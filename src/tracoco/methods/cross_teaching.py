@@ -4,13 +4,18 @@ from typing import Any
 
 import torch
 from pydantic import Field, PositiveInt
-from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_losses,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.co_training import Peers
 from tracoco.settings import Settings
 
@@ -48,10 +53,10 @@ class CrossTeaching(Peers):
         self.largest_weight = config.unsupervised_weight
         self.rampup_steps = config.rampup_steps or facts.total_steps
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Both learn from labels, and on unlabelled crops from each other's labels."""
         unlabelled = slice(batch.labelled_count, None)
-        predictions = self.training_pass(batch)
+        predictions = self.logits(batch)
         labels = [most_likely(logits[unlabelled].detach()) for logits in predictions]
         valid = batch.first.valid[unlabelled]
         losses = [
@@ -59,7 +64,8 @@ class CrossTeaching(Peers):
             for logits, peer in zip(predictions, reversed(labels), strict=True)
         ]
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": labelled_losses(predictions, batch),
             "dice": weight * torch.stack(losses).sum(),
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *predictions))

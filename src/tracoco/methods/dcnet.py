@@ -15,7 +15,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import sharpened
 from tracoco.losses.weighting import linear_rampup, masked_mean, most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import SeveralDecoders, SharedEncoder, released_rampup
 from tracoco.settings import Settings
 
@@ -121,7 +121,7 @@ class DCNet(SharedEncoder):
         self.total_steps = facts.total_steps
         self.rampup_steps = released_rampup(config.rampup_steps, facts)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """The decoders' supervised losses, and on all crops what each part learns from others."""
         valid = batch.first.valid
         features = self.decoders.first.encode(batch.first.values)
@@ -131,7 +131,6 @@ class DCNet(SharedEncoder):
             for branch, maps in zip(self.decoders.branches, levels, strict=True)
         )
         logits = (first, second)
-        self.remember(batch, logits)
         confidence = least_confidence(logits, valid).detach()
         self.move_threshold(confidence, step)
         sure = sure_classes(logits, self.threshold)
@@ -141,12 +140,13 @@ class DCNet(SharedEncoder):
         attention = attend(features, levels[1], valid)
         fraction = self.config.unsure_share * sigmoid_rampup(step, self.rampup_steps)
         weight = self.config.consistency_weight
-        return {
+        terms = {
             "supervised": self.supervised(batch, logits).sum(),
             "attention": (1 - fraction) * weight * attention,
             "unsure": fraction * weight * unsure,
             "labels": self.config.label_weight * labels,
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *logits[:2]))
 
     @torch.no_grad()
     def move_threshold(self, confidence: Tensor, step: int) -> None:

@@ -10,9 +10,14 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import (
+    MeanOfNetworks,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.co_training import Peers
-from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
 from tracoco.settings import Settings
 
 
@@ -183,10 +188,10 @@ class DHC(Peers):
         self.difficulty = DifficultyWeights(facts.classes, config.difficulty_steps)
         self.distribution = DistributionWeights(facts.classes, config.distribution_decay)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Labels, and each other's hard labels, both by class weights of this step."""
         labelled, valid = slice(batch.labelled_count), batch.first.valid
-        predictions = self.training_pass(batch)
+        predictions = self.logits(batch)
         labels = [most_likely(logits.detach()) for logits in predictions]
         weights = self._class_weights(batch, predictions[0], labels[1])
         supervised, losses = [], []
@@ -195,10 +200,11 @@ class DHC(Peers):
             supervised += [weighted_cross_entropy(*own), weighted_dice_loss(*own)]
             losses.append(weighted_cross_entropy(logits, peer, valid, weight))
         ramp = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": torch.stack(supervised).sum(),
             "ce": ramp * torch.stack(losses).sum(),
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *predictions))
 
     def _class_weights(self, batch: Batch, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
         """The weights of each network, from the logits of one and the labels of the other."""

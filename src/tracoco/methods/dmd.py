@@ -4,7 +4,13 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_losses,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.co_training import Peers
 from tracoco.settings import Settings
 
@@ -47,16 +53,17 @@ class DMD(Peers):
 
     Config = DMDConfig
 
-    def __init__(self, config: DMDConfig, build_network: NetworkFactory, facts: RunFacts) -> None:  # noqa: ARG002 - contract
+    def __init__(self, config: DMDConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
         super().__init__(build_network(), build_network())
         self.config = config
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Both learn from labels, and each is pulled to the other."""
-        predictions = self.training_pass(batch)
+        predictions = self.logits(batch)
         first, second = ((each / self.config.temperature).softmax(dim=1) for each in predictions)
         distance = soft_dice_loss(first, second, batch.first.valid)
-        return {
+        terms = {
             "supervised": labelled_losses(predictions, batch),
             "distillation": self.config.unsupervised_weight * distance,
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *predictions))

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig
 
 
@@ -29,12 +29,13 @@ class DTC(TwoHeads):
         super().__init__(config, build_network, facts, "dtc")
         self._steepness = config.steepness
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach, and the agreement of both heads on all crops."""
         logits, maps = self.look(batch.first.values)
         apart = dual_task_loss(logits, maps, batch.first.valid, steepness=self._steepness)
         agreement = {"dual_task": self.unsupervised_weight(step) * apart}
-        return self.learn_labels(batch, logits, maps) | agreement
+        terms = self.learn_labels(batch, logits, maps) | agreement
+        return StepOutput(terms, (logits.detach(), maps.detach()))
 
 
 def dual_task_loss(logits: Tensor, maps: Tensor, valid: Tensor, *, steepness: float) -> Tensor:

@@ -12,9 +12,13 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy, weighted_mse
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.repeated_passes import mean_of_passes
-from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.parts.student_teacher import (
+    StudentTeacher,
+    StudentTeacherConfig,
+    mean_of_passes,
+)
 from tracoco.networks.network import with_features
 
 
@@ -37,9 +41,8 @@ class DUWM(StudentTeacher):
 
     def __init__(self, config: DUWMConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
         super().__init__(config, lambda: with_features(build_network(), "duwm"), facts)
-        self._trust: Tensor | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, two weighted distances to the teacher, and the student's entropy."""
         crops, valid = batch.first.values, batch.first.valid
         unlabelled = slice(batch.labelled_count, None)
@@ -47,20 +50,20 @@ class DUWM(StudentTeacher):
         with torch.no_grad():
             target_logits, target_features = look(self.teacher.network, self.noisy(crops))
         target = target_logits.softmax(dim=1)
-        self.remember(logits[unlabelled], target[unlabelled], valid[unlabelled])
         probability = logits.softmax(dim=1)
         trusts = self.trusts(crops)
-        self._trust = trusts[0][unlabelled]
         weight = self.consistency_weight(step)
         answered = weighted_mse(probability, target, trusts[0], valid)
         featured = weighted_mse(features, target_features, trusts[1], valid)
         unsure = masked_mean(normalised_entropy(probability), valid)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": weight * answered,
             "features": weight * self.config.feature_weight * featured,
             "entropy": weight * self.config.entropy_weight * unsure,
         }
+        judged = (probability.detach(), target, trusts[0])
+        return StepOutput(terms, tuple(maps[unlabelled] for maps in judged))
 
     def trusts(self, crops: Tensor) -> tuple[Tensor, Tensor]:
         """exp(-uncertainty) of the teacher's answer and of its features, from 0.37 to 1."""
@@ -73,12 +76,12 @@ class DUWM(StudentTeacher):
         prediction, features = mean_of_passes(maps, crops, noise=self.noise, passes=passes)
         return normalised_entropy(prediction).neg().exp(), normalised_entropy(features).neg().exp()
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also the mean weight that the teacher's answers have on the unlabelled crops."""
-        if self._trust is None:
-            return {}
+        student, teacher, trust = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        return super().health(batch) | {"trust": float(masked_mean(self._trust, valid))}
+        mean = float(masked_mean(trust, valid))
+        return pair_health(teacher, (student, teacher), valid, trust=mean)
 
 
 def look(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,12 @@
 """Entropy minimisation (Grandvalet and Bengio, NeurIPS 2004): be sure of what you say."""
 
 from pydantic import Field, PositiveInt
-from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import predicted_fractions
+from tracoco.methods.health import PseudoLabelHealth, predicted_fractions
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
 from tracoco.settings import Settings
 
 
@@ -36,25 +35,24 @@ class EntropyMinimisation(Method):
         self.network = build_network()
         self.largest_weight = config.unsupervised_weight
         self.rampup_steps = config.rampup_steps or facts.total_steps
-        self._answer: Tensor | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised, and the mean entropy of the voxels of unlabelled crops, at most 1."""
         unlabelled = slice(batch.labelled_count, None)
         logits = self.network(batch.first.values).float()
         probability = logits[unlabelled].softmax(dim=1)
-        self._answer = probability.detach()
         entropy = masked_mean(normalised_entropy(probability), batch.first.valid[unlabelled])
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "entropy": weight * entropy,
         }
+        return StepOutput(terms, (probability.detach(),))
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last answers, and their entropy as a share of the largest."""
-        if self._answer is None:
-            return {}
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the answers, and their entropy as a fraction of the largest."""
+        (probability,) = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        entropy = masked_mean(normalised_entropy(self._answer), valid)
-        return predicted_fractions(self._answer, valid) | {"entropy": float(entropy)}
+        entropy = masked_mean(normalised_entropy(probability), valid)
+        fractions = predicted_fractions(probability, valid)
+        return PseudoLabelHealth(fractions, further={"entropy": float(entropy)})

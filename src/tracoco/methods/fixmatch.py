@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
 from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
 
 
@@ -38,15 +38,17 @@ class FixMatch(WeakToStrong):
     ) -> None:
         super().__init__(config, build_network(), facts)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised, and what the labels of unlabelled crops teach about their strong view."""
         logits = self.network(batch.first.values).float()
-        lesson = self.strong_lesson(self.predictions(batch, logits))
+        predictions = self.predictions(batch, logits)
+        lesson = self.strong_lesson(predictions)
         learnt = self._learn(self.network(lesson.crops).float(), lesson)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "strong": self.config.unsupervised_weight * learnt,
         }
+        return StepOutput(terms, (predictions.own,))
 
     def _learn(self, logits: Tensor, lesson: Lesson) -> Tensor:
         if self.config.loss == "dice":

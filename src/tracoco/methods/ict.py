@@ -8,7 +8,14 @@ from torch.distributions import Beta
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mse_loss
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -36,7 +43,7 @@ class ICT(StudentTeacher):
                 f"{facts.unlabelled_batch}; set data.unlabelled_batch to 2 or more"
             )
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the squared distance to the blended answers.
 
         A voxel counts where both crops of its blend lie inside the scan.
@@ -47,13 +54,18 @@ class ICT(StudentTeacher):
         prediction = blend(self.teacher(self.noisy(crops)), fractions)
         seen = torch.cat([batch.first.values[:count], blend(crops, fractions)])
         logits = self.student(seen).float()
-        first, second = halves(valid)
-        self.remember(logits[count:], prediction, first & second)
-        distance = mse_loss(logits[count:], prediction, first & second)
-        return {
+        distance = mse_loss(logits[count:], prediction, both_valid(valid))
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
+        return StepOutput(terms, (*unlabelled_probabilities(batch, logits), prediction))
+
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Of the blended answers."""
+        student, teacher = output.pseudo_labels
+        valid = both_valid(batch.first.valid[batch.labelled_count :])
+        return pair_health(teacher, (student, teacher), valid)
 
 
 def halves(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,6 +75,12 @@ def halves(values: Tensor) -> tuple[Tensor, Tensor]:
     """
     half = len(values) // 2
     return values[: len(values) - half], values[half:]
+
+
+def both_valid(valid: Tensor) -> Tensor:
+    """Where both crops of each pair lie inside the scan."""
+    first, second = halves(valid)
+    return first & second
 
 
 def draw_fractions(count: int, alpha: float) -> Tensor:

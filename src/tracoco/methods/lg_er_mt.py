@@ -10,7 +10,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy, self_information
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import labelled_loss
+from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -64,22 +64,22 @@ class LGERMT(StudentTeacher):
     Config = LGERMTConfig
     config: LGERMTConfig
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, three comparisons with the teacher, the entropy of unlabelled crops."""
         unlabelled, valid = slice(batch.labelled_count, None), batch.first.valid
         logits = self.student(batch.first.values).float()
         prediction = self.teacher(self.noisy(batch.first.values))
-        self.remember(logits[unlabelled], prediction[unlabelled], valid[unlabelled])
         probability = logits.softmax(dim=1)
         entropy = normalised_entropy(probability[unlabelled])
         weight = self.config.structure_weight * self.rampup(step)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * mse_loss(logits, prediction, valid) / 2,
             "local": weight * self.local_difference(probability, prediction, valid),
             "global": weight * information_difference(probability, prediction, valid),
             "entropy": weight * masked_mean(entropy, valid[unlabelled]),
         }
+        return StepOutput(terms, (*unlabelled_probabilities(batch, logits), prediction[unlabelled]))
 
     def local_difference(self, probability: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """How differently the voxels of a cube resemble each other, in cubes drawn anew."""

@@ -2,12 +2,11 @@
 
 import torch
 from pydantic import Field, PositiveInt
-from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
 from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
 from tracoco.networks.layers import Up
@@ -55,10 +54,9 @@ class MCCauSSL(SharedEncoder):
         self.rampup_steps = config.rampup_steps or max(1, round(1.2 * facts.total_steps))
         self.independence = Independence(self.pairs(), config, first_step=config.every)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, agreement on unlabelled crops, and how far decoders are dependent."""
         logits = self.decoders(batch.first.values)
-        self.remember(batch, logits)
         distance = mutual_loss(
             [each[batch.labelled_count :] for each in logits],
             batch.first.valid[batch.labelled_count :],
@@ -68,13 +66,14 @@ class MCCauSSL(SharedEncoder):
         weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
         # The mean over the layers of a decoder, and the sum over decoders.
         explained = len(logits) * self.independence(self.pairs(), step)
-        return {
+        terms = {
             "supervised": self.supervised(batch, logits).sum(),
             "consistency": weight * distance,
             "independence": self.config.independence_weight * explained,
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *logits[:2]))
 
-    def before_step(self, batch: Batch, step: int) -> None:  # noqa: ARG002 - part of the contract
+    def before_step(self, batch: Batch, step: int) -> None:
         """Search for what explains each decoder by the others, if it is time to."""
         self.independence.search(self.pairs(), step)
 

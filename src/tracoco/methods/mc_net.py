@@ -1,7 +1,7 @@
 """MC-Net (Wu et al., MICCAI 2021) and MC-Net+ (MedIA 2022): decoders that agree and are sure."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, cast
+from typing import Literal, cast
 
 import torch
 from pydantic import Field, PositiveInt
@@ -11,7 +11,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import (
     PredictWith,
     SeveralDecoders,
@@ -60,6 +60,59 @@ class MCNetConfig(Settings):
     """The mean of the decoders, as in the paper, or the first alone, as in the release."""
 
 
+class ConsistencyWeight:
+    """The weight of the consistency at each step."""
+
+    def __init__(self, config: MCNetConfig, facts: RunFacts) -> None:
+        weight = config.unsupervised_weight
+        self._largest = LARGEST_WEIGHT[facts.dimensions] if weight is None else weight
+        self._steps = released_rampup(config.rampup_steps, facts)
+
+    def __call__(self, step: int) -> float:
+        """It rises until it is at its largest."""
+        return self._largest * sigmoid_rampup(step, self._steps)
+
+
+def disagreement(logits: list[Tensor], batch: Batch, config: MCNetConfig) -> Tensor:
+    """How far each decoder is from the sharpened answers of the others, on all crops."""
+    return mutual_loss(
+        logits, batch.first.valid, temperature=config.temperature, detached=config.detached
+    )
+
+
+class MCNet(SharedEncoder):
+    """Two decoders; the sharpened answer of each is the target of the other."""
+
+    Config = MCNetConfig
+
+    def __init__(self, config: MCNetConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
+        ups = config.decoders or WAYS_UP[facts.dimensions][:2]
+        super().__init__(SeveralDecoders("mc-net", build_network, ups), config.predict_with)
+        self.weight = ConsistencyWeight(config, facts)
+        self.config = config
+
+    def forward(self, batch: Batch, step: int) -> StepOutput:
+        """Each decoder learns from labels; all crops, the labelled too, teach them to agree."""
+        logits = self.decoders(batch.first.values)
+        terms = {
+            "supervised": self.supervised(batch, logits).sum(),
+            "consistency": self.weight(step) * disagreement(logits, batch, self.config),
+        }
+        return StepOutput(terms, unlabelled_probabilities(batch, *logits[:2]))
+
+
+class MCNetPlusConfig(MCNetConfig):
+    """Settings of `mc-net-plus`; its release has those of `mc-net` but for these."""
+
+    decoders: tuple[Up, ...] | None = Field(default=None, min_length=2)
+    """As in `mc-net`, and a third decoder that takes the nearest voxel."""
+    predict_with: PredictWith = "first"
+    """The first decoder alone, as in the release."""
+    scales: Scales = 1
+    """Levels of each decoder that learn from labels and must agree, counted from the finest, or
+    `all`. More than 1 is the paper's multi-scale variant, which was not released."""
+
+
 class DecodersWithScales(SeveralDecoders):
     """Several decoders, each with a head on its finest levels; the finest alone predicts."""
 
@@ -105,81 +158,35 @@ class DecodersWithScales(SeveralDecoders):
         return found
 
 
-class MCNet(SharedEncoder):
-    """Two decoders; the sharpened answer of each is the target of the other."""
-
-    Config = MCNetConfig
-    name: ClassVar[str] = "mc-net"
-    decoder_count: ClassVar[int] = 2
-    decoders: DecodersWithScales
-
-    def __init__(
-        self,
-        config: MCNetConfig,
-        build_network: NetworkFactory,
-        facts: RunFacts,
-        scales: Scales = 1,
-    ) -> None:
-        ups = config.decoders or WAYS_UP[facts.dimensions][: self.decoder_count]
-        decoders = DecodersWithScales(
-            self.name, build_network, ups, classes=facts.classes, scales=scales
-        )
-        super().__init__(decoders, config.predict_with)
-        self.scales = decoders.scales
-        self.config = config
-        weight = config.unsupervised_weight
-        self.largest_weight = LARGEST_WEIGHT[facts.dimensions] if weight is None else weight
-        self.rampup_steps = released_rampup(config.rampup_steps, facts)
-
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Each decoder learns from labels; all crops, the labelled too, teach them to agree.
-
-        With several scales both terms are means over them.
-        """
-        scales = self._predictions_at_scales(batch.first.values)
-        self.remember(batch, scales[-1])
-        supervised = [self.supervised(batch, logits).sum() for logits in scales]
-        distances = [self._distance(batch, logits) for logits in scales]
-        weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
-            "supervised": torch.stack(supervised).mean(),
-            "consistency": weight * torch.stack(distances).mean(),
-        }
-
-    def _predictions_at_scales(self, crops: Tensor) -> list[list[Tensor]]:
-        if self.scales == 1:
-            return [self.decoders(crops)]
-        return self.decoders.at_scales(crops)
-
-    def _distance(self, batch: Batch, logits: list[Tensor]) -> Tensor:
-        return mutual_loss(
-            logits,
-            batch.first.valid,
-            temperature=self.config.temperature,
-            detached=self.config.detached,
-        )
-
-
-class MCNetPlusConfig(MCNetConfig):
-    """Settings of `mc-net-plus`; its release has those of `mc-net` but for these."""
-
-    decoders: tuple[Up, ...] | None = Field(default=None, min_length=2)
-    """As in `mc-net`, and a third decoder that takes the nearest voxel."""
-    predict_with: PredictWith = "first"
-    """The first decoder alone, as in the release."""
-    scales: Scales = 1
-    """Levels of each decoder that learn from labels and must agree, counted from the finest, or
-    `all`. More than 1 is the paper's multi-scale variant, which was not released."""
-
-
-class MCNetPlus(MCNet):
-    """MC-Net with three decoders, and so with six ordered pairs that must agree."""
+class MCNetPlus(SharedEncoder):
+    """Three decoders, and so six ordered pairs that must agree."""
 
     Config = MCNetPlusConfig
-    name = "mc-net-plus"
-    decoder_count = 3
+    decoders: DecodersWithScales
 
     def __init__(
         self, config: MCNetPlusConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
-        super().__init__(config, build_network, facts, config.scales)
+        decoders = DecodersWithScales(
+            "mc-net-plus",
+            build_network,
+            config.decoders or WAYS_UP[facts.dimensions],
+            classes=facts.classes,
+            scales=config.scales,
+        )
+        super().__init__(decoders, config.predict_with)
+        self.scales = decoders.scales
+        self.weight = ConsistencyWeight(config, facts)
+        self.config = config
+
+    def forward(self, batch: Batch, step: int) -> StepOutput:
+        """As in MC-Net; with several scales both terms are means over them."""
+        crops = batch.first.values
+        scales = [self.decoders(crops)] if self.scales == 1 else self.decoders.at_scales(crops)
+        supervised = [self.supervised(batch, logits).sum() for logits in scales]
+        distances = [disagreement(logits, batch, self.config) for logits in scales]
+        terms = {
+            "supervised": torch.stack(supervised).mean(),
+            "consistency": self.weight(step) * torch.stack(distances).mean(),
+        }
+        return StepOutput(terms, unlabelled_probabilities(batch, *scales[-1][:2]))

@@ -3,11 +3,10 @@
 from typing import Literal
 
 from pydantic import NonNegativeInt
-from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss
-from tracoco.methods.method import labelled_loss
+from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -27,18 +26,19 @@ class MeanTeacher(StudentTeacher):
     Config = MeanTeacherConfig
     config: MeanTeacherConfig
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the squared distance to the teacher's probabilities."""
         count, valid = batch.labelled_count, batch.first.valid
         logits = self.student(batch.first.values).float()
         start = count if self.config.on == "unlabelled" else 0
         prediction = self.teacher(self.noisy(batch.first.values[start:]))
-        self.remember(logits[count:], prediction[count - start :], valid[count:])
         distance = mse_loss(logits[start:], prediction, valid[start:])
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
+        student = unlabelled_probabilities(batch, logits)
+        return StepOutput(terms, (*student, prediction[count - start :]))
 
     def consistency_weight(self, step: int) -> float:
         """0 before the start, then along half a Gaussian that counts from step 0."""

@@ -1,11 +1,11 @@
 """The contract between a method and everything else."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import method_class
+from tracoco.methods.health import PseudoLabelHealth
 from tracoco.settings import RENAMED, MethodChoice, Settings, checked
 
 NetworkFactory = Callable[..., nn.Module]
@@ -37,11 +38,22 @@ class RunFacts:
     """The lowest and the highest intensity that a scan can have."""
 
 
+class StepOutput(NamedTuple):
+    """What a method computed in one step. `DistributedDataParallel` finds the tensors in it."""
+
+    terms: dict[str, Tensor]
+    """Weighted loss terms by name; the trainer minimises their sum and logs each."""
+    pseudo_labels: tuple[Tensor, ...] = ()
+    """What `health` judges, without gradient and in an order that is the method's own: mostly the
+    class probabilities of the unlabelled crops from each network, [B, C, ...]."""
+
+
 class Method(nn.Module, ABC):
     """One way to learn from labelled and unlabelled crops.
 
     Networks, teachers, heads and memory banks are sub-modules or buffers, so that a checkpoint is
-    complete for free and `DistributedDataParallel` wraps the method as a whole.
+    complete for free and `DistributedDataParallel` wraps the method as a whole. All else that a
+    step computes is in its `StepOutput`: nothing is left on the method.
     """
 
     Config: ClassVar[type[Settings]]
@@ -58,13 +70,13 @@ class Method(nn.Module, ABC):
     """Loss terms that come from labels alone; the trainer may let all others count less."""
 
     @abstractmethod
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Weighted loss terms by name; the trainer minimises their sum and logs each."""
+    def forward(self, batch: Batch, step: int) -> StepOutput:
+        """The weighted loss terms of a batch, and the pseudo-labels behind them."""
 
     def before_step(self, batch: Batch, step: int) -> None:
         """Called before the main optimizer's step, e.g. to step an inner optimizer."""
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Called once the optimizer has moved the modules, e.g. to move an EMA teacher."""
 
     def inference_network(self) -> nn.Module:
@@ -91,9 +103,9 @@ class Method(nn.Module, ABC):
         own = type(self).predict_members is not Method.predict_members
         return own or "networks" in self._modules
 
-    def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
-        """Figures that tell whether the pseudo-labels of the last `forward` are sound."""
-        return {}
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """What tells whether the pseudo-labels that `forward` made of the batch are sound."""
+        return PseudoLabelHealth()
 
     @property
     def advice(self) -> str:
@@ -111,6 +123,18 @@ class Method(nn.Module, ABC):
 
     def _own_networks(self) -> list[nn.Module]:
         return list(self.networks) if "networks" in self._modules else [self.network]
+
+
+class MeanOfNetworks(nn.Module):
+    """Networks that answer together, so that they predict, and are saved, like one."""
+
+    def __init__(self, networks: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, crops: Tensor) -> Tensor:
+        """Logits of each class, [B, classes, ...]."""
+        return torch.stack([network(crops).float() for network in self.networks]).mean(dim=0)
 
 
 def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
@@ -156,6 +180,12 @@ def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:
     """The supervised loss of the labelled crops, which come first in `logits`."""
     labelled = slice(batch.labelled_count)
     return supervised_loss(logits[labelled], batch.labels, batch.first.valid[labelled])
+
+
+def unlabelled_probabilities(batch: Batch, *predictions: Tensor) -> tuple[Tensor, ...]:
+    """Class probabilities of the unlabelled crops, without gradient, from logits of all crops."""
+    unlabelled = slice(batch.labelled_count, None)
+    return tuple(logits[unlabelled].detach().softmax(dim=1) for logits in predictions)
 
 
 def labelled_losses(predictions: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -11,9 +11,16 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.class_patches import Labelled, PatchChooser, patch_size
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.student_teacher import EmaTeacher
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
@@ -159,18 +166,21 @@ class PatchContrast(nn.Module):
         self.chooser = PatchChooser(classes)
         self.queues = ClassQueues(classes, config.queue, PROJECTED)
         self.config = config
-        # Whether each of the last patches held enough of its class, [N].
-        self.enough = torch.zeros(1)
 
-    def forward(self, student: Embedder, teacher: Embedder, labelled: Labelled) -> Tensor:
-        """Patches of the student against the teacher's of this step and of earlier ones."""
+    def forward(
+        self, student: Embedder, teacher: Embedder, labelled: Labelled
+    ) -> tuple[Tensor, Tensor]:
+        """The loss, and which patches hold enough of their class to count, [N].
+
+        Patches of the student are compared with the teacher's of this step and of earlier ones.
+        """
         size = patch_size(labelled.label.shape[1:], student.network.stride)
         patches = self.chooser(labelled, size, self.config.patches)
-        self.enough = patches.holds_enough
+        enough = patches.holds_enough
         own = student.embed(patches.values)
         with torch.no_grad():
             keys = teacher.embed(patches.values)
-        self.queues.push(keys[self.enough], patches.label[self.enough])
+        self.queues.push(keys[enough], patches.label[enough])
         loss = distribution_contrast(
             own,
             patches.label,
@@ -179,7 +189,7 @@ class PatchContrast(nn.Module):
             spread=self.config.spread,
             negatives=self.config.negatives,
         )
-        return masked_mean(loss, self.enough)
+        return masked_mean(loss, enough), enough
 
 
 class PatchCLConfig(PatchContrastConfig):
@@ -219,18 +229,17 @@ class PatchCL(Method):
         self.contrast = PatchContrast(facts.classes, config)
         self.pretrain_steps = round(config.pretrain * facts.total_steps)
         self.rampup_steps = config.rampup_steps or facts.total_steps
-        self._predictions: tuple[Tensor, Tensor] | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss and contrast, and past the first stage agreement with the teacher."""
         count, first = batch.labelled_count, batch.first
         if step < self.pretrain_steps:
             logits = self.student(first.values[:count]).float()
-            terms, labels = {}, batch.labels
+            terms, predictions, labels = {}, (), batch.labels
         else:
             logits = self.student(first.values).float()
             prediction = self.teacher(first.values[count:])
-            self._predictions = (logits[count:].detach().softmax(dim=1), prediction)
+            predictions = (*unlabelled_probabilities(batch, logits), prediction)
             weight = self.config.consistency_weight * sigmoid_rampup(step, self.rampup_steps)
             distance = mse_loss(logits[count:], prediction, first.valid[count:])
             terms = {"consistency": weight * distance}
@@ -239,14 +248,15 @@ class PatchCL(Method):
         entropy = normalised_entropy(logits.detach().softmax(dim=1))
         labelled = Labelled(first.values[used], labels, first.valid[used], entropy)
         teacher = cast("Embedder", self.teacher.network)
-        contrast = self.contrast(self.student, teacher, labelled)
-        return {
+        contrast, enough = self.contrast(self.student, teacher, labelled)
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "contrast": self.config.contrast_weight * contrast,
             **terms,
         }
+        return StepOutput(terms, (enough, *predictions))
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the teacher."""
         self.teacher.update(step, self.student)
 
@@ -262,12 +272,12 @@ class PatchCL(Method):
         """Also the projector, which is no network: nothing but the contrast looks through it."""
         return [*super().parameter_groups(), {"params": list(self.student.projector.parameters())}]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Of the teacher's last labels, and the share of the patches that hold enough."""
-        patches = {"patches": float(self.contrast.enough.float().mean())}
-        if self._predictions is None:
-            return patches
-        student, teacher = self._predictions
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Of the teacher's labels, and the fraction of the patches that hold enough."""
+        enough, *predictions = output.pseudo_labels
+        patches = float(enough.float().mean())
+        if not predictions:
+            return PseudoLabelHealth(further={"patches": patches})
+        student, teacher = predictions
         valid = batch.first.valid[batch.labelled_count :]
-        fractions = predicted_fractions(teacher, valid)
-        return fractions | divergence_figures(student, teacher, valid) | patches
+        return pair_health(teacher, (student, teacher), valid, patches=patches)

@@ -1,6 +1,7 @@
 """PS-MT (Liu et al., CVPR 2022): perturbed and strict mean teachers."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import torch
@@ -11,14 +12,19 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import kl_loss
 from tracoco.losses.weighting import cosine_rampup, masked_mean
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    MeanOfNetworks,
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+)
 from tracoco.methods.parts.adversarial import steepest
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
-from tracoco.methods.parts.mean_of_networks import MeanOfNetworks
-from tracoco.methods.parts.pseudo_label_pass import CleanPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.strong_view import strong_view
-from tracoco.methods.parts.student_teacher import move_average
+from tracoco.methods.parts.student_teacher import CleanPass, clean_pass, move_average
 from tracoco.networks.network import with_features
 from tracoco.settings import Settings
 
@@ -165,14 +171,14 @@ class PSMT(Method):
         # student's after hundreds of steps: of two networks, which is none.
         decay = min(RELEASED_DECAY, 1 - 1 / self.turn_steps)
         self.decay = decay if config.decay is None else config.decay
-        self._predictions: tuple[Tensor, ...] = ()
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and past the first stage cross-entropy with the teachers' labels."""
         count, valid = batch.labelled_count, batch.first.valid
         if step < self.pretrain_steps:
-            return {"supervised": self._pretrain(batch)}
-        prediction = self._label(batch.first.values[count:])
+            return StepOutput({"supervised": self._pretrain(batch)})
+        pseudo_labels = self.teachers.label(batch.first.values[count:])
+        prediction = pseudo_labels[-1]
         crops = strong_view(batch.first.values, valid, self.limits)
         if self.config.cutmix:
             mix = draw_mix(len(prediction), valid.shape[1:]).to(crops.device)
@@ -183,17 +189,18 @@ class PSMT(Method):
         semi_supervised = confident_ce_loss(
             logits[count:], prediction, valid[count:], threshold=self.config.threshold
         )
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "confident_ce": self.unsupervised_weight(step) * semi_supervised,
         }
+        return StepOutput(terms, pseudo_labels)
 
     def unsupervised_weight(self, step: int) -> float:
         """Along half a cosine that starts with the second stage."""
         ramp = cosine_rampup(step - self.pretrain_steps, self.rampup_steps)
         return self.config.unsupervised_weight * ramp
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the teacher whose turn it is, BatchNorm's statistics included."""
         if step >= self.pretrain_steps:
             turn = (step - self.pretrain_steps) // self.turn_steps % 2
@@ -214,14 +221,14 @@ class PSMT(Method):
         """The student, and the teachers as long as they learn from labels."""
         return [self.student, *self.teachers.networks]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, how far teachers agree, how many are sure."""
-        if not self._predictions:
-            return {}
-        first, second, both = self._predictions
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the pseudo-labels, how far teachers agree, how many are sure."""
+        if not output.pseudo_labels:
+            return PseudoLabelHealth()
+        first, second, both = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        sure = {"likely": float(masked_mean(both.amax(dim=1) >= self.config.threshold, valid))}
-        return predicted_fractions(both, valid) | divergence_figures(first, second, valid) | sure
+        sure = float(masked_mean(both.amax(dim=1) >= self.config.threshold, valid))
+        return replace(pair_health(both, (first, second), valid), likely=sure)
 
     def _pretrain(self, batch: Batch) -> Tensor:
         """The labelled crops as they are for each teacher, a strong view for the student."""
@@ -230,11 +237,6 @@ class PSMT(Method):
         strong = strong_view(crops, valid, self.limits)
         logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
         return torch.stack([labelled_loss(each.float(), batch) for each in logits]).sum()
-
-    def _label(self, crops: Tensor) -> Tensor:
-        """The teachers' probabilities, without gradient."""
-        self._predictions = self.teachers.label(crops)
-        return self._predictions[-1]
 
     def _perturbed(self, crops: Tensor, valid: Tensor) -> Tensor:
         """The student's logits, with the noise on its coarsest map that misleads teachers most."""

@@ -1,5 +1,6 @@
 """SASSNet (Li et al., MICCAI 2020): shapes in unlabelled crops must pass for labelled ones."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -8,7 +9,8 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
 from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig
 from tracoco.networks.layers import CONVOLUTION
@@ -99,39 +101,46 @@ class SASSNet(TwoHeads):
             facts.classes, facts.channels, facts.dimensions, config.discriminator_filters
         )
         self.discriminator = InnerOptimizer(judge, config.discriminator_rate, BETAS)
-        self._shown: tuple[Tensor, Tensor, int] | None = None
-        self._told_apart: float | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach, and to have unlabelled crops taken for labelled ones."""
         logits, maps = self.look(batch.first.values)
-        counted = batch.first.valid.unsqueeze(1)
-        shapes, crops = maps * counted, batch.first.values * counted
-        self._shown = shapes.detach(), crops, batch.labelled_count
-        unlabelled = slice(batch.labelled_count, None)
+        labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
+        shapes, crops = shown(maps, batch)
         verdict = self.discriminator.part(shapes[unlabelled], crops[unlabelled], dropout=False)
+        with torch.no_grad():
+            other = self.discriminator.part(shapes[labelled], crops[labelled], dropout=False)
         wanted = torch.full((len(verdict),), LABELLED, device=verdict.device)
         adversarial = self.unsupervised_weight(step) * F.cross_entropy(verdict, wanted)
-        return self.learn_labels(batch, logits, maps) | {"adversarial": adversarial}
+        terms = self.learn_labels(batch, logits, maps) | {"adversarial": adversarial}
+        verdicts = torch.cat([other, verdict.detach()])
+        return StepOutput(terms, (logits.detach(), maps.detach(), verdicts))
 
-    def after_step(self, step: int) -> None:  # noqa: ARG002 - part of the contract
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the discriminator."""
-        if self._shown is None:
-            return
-        shapes, crops, labelled_count = self._shown
-        truth = torch.full((len(crops),), 1 - LABELLED, device=crops.device)
-        truth[:labelled_count] = LABELLED
+        shapes, crops = shown(output.pseudo_labels[1], batch)
 
         def loss(judge: Discriminator) -> Tensor:
-            verdict = judge(shapes, crops, dropout=True)
-            right = verdict.detach().argmax(dim=1) == truth
-            self._told_apart = float(right.float().mean())
-            return F.cross_entropy(verdict, truth)
+            return F.cross_entropy(judge(shapes, crops, dropout=True), kinds(batch))
 
         self.discriminator.descend(loss)
-        self._shown = None
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Also how many crops of the last batch the discriminator told apart."""
-        told = {} if self._told_apart is None else {"told_apart": self._told_apart}
-        return super().health(batch) | told
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Also how many crops of the batch the discriminator told apart."""
+        right = output.pseudo_labels[2].argmax(dim=1) == kinds(batch)
+        health = super().health(output, batch)
+        told_apart = float(right.float().mean())
+        return replace(health, further={**health.further, "told_apart": told_apart})
+
+
+def shown(maps: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Signed distances and crops as the discriminator sees them: 0 in the padding."""
+    counted = batch.first.valid.unsqueeze(1)
+    return maps * counted, batch.first.values * counted
+
+
+def kinds(batch: Batch) -> Tensor:
+    """Which crops are labelled, as classes of the discriminator's verdict, [B]."""
+    kinds = torch.full((len(batch.cases),), 1 - LABELLED, device=batch.labels.device)
+    kinds[: batch.labelled_count] = LABELLED
+    return kinds

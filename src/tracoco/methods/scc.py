@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
 from tracoco.networks.layers import CONVOLUTION, Up
 from tracoco.settings import Settings
@@ -113,16 +113,16 @@ class SCC(SharedEncoder):
         self.projector.requires_grad_(config.train_projector)
         self.rampup_steps = config.rampup_steps or facts.total_steps
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """The mean of the decoders' supervised losses, and of their contrasts."""
         logits = self.decoders(batch.first.values)
-        self.remember(batch, logits)
         contrasts = torch.stack([self._contrast(batch, each) for each in logits])
         weight = self.config.contrast_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": self.supervised(batch, logits).mean(),
             "contrast": weight * contrasts.mean(),
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *logits[:2]))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Also the projector, if it learns; it is no network that predicts."""

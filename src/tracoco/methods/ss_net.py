@@ -1,7 +1,7 @@
 """SS-Net (Wu et al., MICCAI 2022): smooth answers, and classes that lie apart."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +11,16 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import prediction_distance
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, evaluating, labelled_loss
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    evaluating,
+    labelled_loss,
+)
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, steepest, unit_length
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels, voxel_head
 from tracoco.networks.network import Network, with_features
 from tracoco.networks.statistics import frozen_statistics
@@ -165,6 +172,16 @@ class SSNetConfig(Settings):
     The release takes all, which large crops have no memory for."""
 
 
+class Smoothness(NamedTuple):
+    """How far a small change of the crops moves the answer."""
+
+    loss: Tensor
+    target: Tensor
+    """Class probabilities that must not be moved, [B, C, ...]."""
+    moved: Tensor
+    """Those of the changed crops, without gradient."""
+
+
 class SSNet(Method):
     """One network whose answers withstand the worst small change of a crop."""
 
@@ -184,9 +201,8 @@ class SSNet(Method):
         self.rampup_steps = config.rampup_steps or max(1, round(released.ramp * facts.total_steps))
         self.radius = (released.radius if radius is None else radius) * facts.intensity_range
         self.probe = (config.probe or released.probe) * facts.intensity_range
-        self._predictions: tuple[Tensor, Tensor] | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, smoothness of all answers, and the distance to prototypes."""
         crops, valid = batch.first.values, batch.first.valid
         features = self.network.decode(self.network.encode(crops))
@@ -194,13 +210,15 @@ class SSNet(Method):
         smoothness = self.smoothness(crops, logits.detach().softmax(dim=1), valid)
         separation = self.config.separation_weight * self.separation(features, logits, batch)
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
-            "smoothness": weight * smoothness,
+            "smoothness": weight * smoothness.loss,
             "separation": weight * separation,
         }
+        unlabelled = slice(batch.labelled_count, None)
+        return StepOutput(terms, (smoothness.target[unlabelled], smoothness.moved[unlabelled]))
 
-    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
+    def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Smoothness:
         """How far the worst small change of the crops moves the answer.
 
         The answer to hold on to is that of the training pass; the release makes another pass for
@@ -211,8 +229,8 @@ class SSNet(Method):
             worst = unit_length(self.score(start, crops, prediction, valid), valid)
             change = crop_lengths(valid, crops.shape[1], self.radius) * worst
             moved = self.network(crops + change).float().softmax(dim=1)
-        self._predictions = (prediction, moved.detach())
-        return prediction_distance(moved, prediction, valid)
+        distance = prediction_distance(moved, prediction, valid)
+        return Smoothness(distance, prediction, moved.detach())
 
     def score(self, start: Tensor, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
         """Where the answer changes fastest, seen from a direction of length one."""
@@ -227,10 +245,7 @@ class SSNet(Method):
         """Also the heads, which are no network: nothing but the separation looks through them."""
         return [*super().parameter_groups(), {"params": list(self.separation.parameters())}]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last labels of unlabelled crops, and how far they were moved."""
-        if self._predictions is None:
-            return {}
-        prediction, moved = (each[batch.labelled_count :] for each in self._predictions)
-        valid = batch.first.valid[batch.labelled_count :]
-        return predicted_fractions(prediction, valid) | divergence_figures(prediction, moved, valid)
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the labels of unlabelled crops, and how far they were moved."""
+        target, moved = output.pseudo_labels
+        return pair_health(target, (target, moved), batch.first.valid[batch.labelled_count :])

@@ -1,10 +1,16 @@
 """Supervised learning: the lower bound with few labels, the upper bound with all of them."""
 
 from pydantic import Field
-from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss, uniform_noise
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    uniform_noise,
+)
 from tracoco.settings import Settings
 
 
@@ -27,8 +33,8 @@ class Supervised(Method):
         self.network = build_network()
         self.noise = config.noise * facts.intensity_range
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Cross-entropy and Dice on the labelled crops."""
         crops = batch.first.values[: batch.labelled_count]
         logits = self.network(uniform_noise(crops, self.noise)).float()
-        return {"supervised": labelled_loss(logits, batch)}
+        return StepOutput({"supervised": labelled_loss(logits, batch)})

@@ -1,5 +1,6 @@
 """TraCoCo (Liu et al., IEEE TMI 2024): translation-consistent co-training."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -8,11 +9,11 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
-from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss
+from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss, semi_supervised_loss
 from tracoco.losses.translation import Overlap, translation_terms
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_losses
+from tracoco.methods.health import PseudoLabelHealth, gate_fractions
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_losses
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
-from tracoco.methods.parts.pseudo_label_statistics import gate_figures
 from tracoco.networks.statistics import frozen_statistics
 
 
@@ -67,23 +68,28 @@ class TraCoCo(CoTraining):
         }
         self._loss = losses[config.semi_supervised]
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
-        """Eq. (1): supervised, plus lambda times semi-supervised and translation-consistent."""
+    def forward(self, batch: Batch, step: int) -> StepOutput:
+        """Eq. (1): the supervised loss, plus lambda times all that unlabelled crops add."""
         weight = self.unsupervised_weight(step)
         translates = self.config.translation
         first = self.logits(batch.first.values if translates else self.needed_crops(batch))
         translation = self._translation(batch, first, weight) if translates else {}
-        return {
-            "supervised": labelled_losses(first, batch),
-            self.config.semi_supervised: weight * self.semi_supervised(batch, first, self._loss),
-            **translation,
+        pseudo_labels = self.pseudo_labels(batch, first)
+        unlabelled = self.unlabelled(batch, first, pseudo_labels)  # by CutMix, Eq. (9)
+        terms = {
+            "supervised": labelled_losses(first, batch),  # Eq. (2)
+            self.config.semi_supervised: weight * semi_supervised_loss(*unlabelled, self._loss),
+            **translation,  # Eq. (3): `translation`, Eq. (4), and `entropy`, Eq. (5)
         }
+        return StepOutput(terms, pseudo_labels)
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""
         valid = batch.first.valid[batch.labelled_count :]
-        thresholds = {"gamma": self.config.gamma, "beta": self.config.beta}
-        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **thresholds)
+        likely, unlikely = gate_fractions(
+            output.pseudo_labels, valid, gamma=self.config.gamma, beta=self.config.beta
+        )
+        return replace(super().health(output, batch), likely=likely, unlikely=unlikely)
 
     def _translation(self, batch: Batch, first: list[Tensor], weight: float) -> dict[str, Tensor]:
         with frozen_statistics(self.networks):

@@ -6,6 +6,7 @@ run: augmentation draws that repeat every epoch, a test case that is dropped, an
 that is chosen on test cases without saying so.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -21,10 +22,16 @@ from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses, cross_entropy
 from tracoco.losses.translation import Overlap
 from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.method import NetworkFactory, RunFacts, uniform_noise
+from tracoco.methods.health import PseudoLabelHealth, gate_fractions
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    uniform_noise,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.co_training import Peers, Ramp, TwoNetworksConfig
 from tracoco.methods.parts.cutmix import Mix
-from tracoco.methods.parts.pseudo_label_statistics import gate_figures
 
 SMALLEST = 1e-6
 """Where the release clamps: logits from below, and 1 - p before its logarithm."""
@@ -195,7 +202,7 @@ class TraCoCoAsReleased(Peers):
         crc = binary_crc if facts.classes == 2 else multiclass_crc
         self._crc = partial(crc, gamma=config.gamma, beta=config.beta)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """The release's sum of terms; all passes are in training mode and move its statistics."""
         weight = self.unsupervised_weight(step)
         labelled = slice(batch.labelled_count)
@@ -211,28 +218,35 @@ class TraCoCoAsReleased(Peers):
         overlap = Overlap(batch.overlaps, valid)
         divergences = torch.stack([spatial_divergence(*pair, overlap) for pair in pairs])
         entropies = torch.stack([clamped_negative_entropy(*pair, overlap) for pair in pairs])
-        return {
+        clean = self._clean_logits(batch.first.values)
+        terms = {
             "supervised": torch.stack(supervised).sum(),
-            "crc": weight * self._semi_supervised(batch),
+            "crc": weight * self._semi_supervised(batch, clean),
             "translation": weight * self.config.consistency_weight * divergences.sum(),
             "entropy": weight * self.config.entropy_weight * entropies.sum(),
         }
+        return StepOutput(terms, unlabelled_probabilities(batch, *clean))
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how many pseudo-labels pass the two thresholds."""
         valid = batch.first.valid[batch.labelled_count :]
-        thresholds = {"gamma": self.config.gamma, "beta": self.config.beta}
-        return super().health(batch) | gate_figures(self._pseudo_labels, valid, **thresholds)
+        likely, unlikely = gate_fractions(
+            output.pseudo_labels, valid, gamma=self.config.gamma, beta=self.config.beta
+        )
+        return replace(super().health(output, batch), likely=likely, unlikely=unlikely)
 
-    def _semi_supervised(self, batch: Batch) -> Tensor:
-        """Each network learns, in a third pass, from the other's clean pass of all crops."""
-        crops, valid = batch.first.values, batch.first.valid
+    def _clean_logits(self, crops: Tensor) -> list[Tensor]:
+        """What each network says of all crops without noise and gradient."""
         with torch.no_grad():
             clean = [network(crops).float() for network in self.networks]
         if self.config.largest_component:
             clean = [keep_largest_components(logits) for logits in clean]
+        return clean
+
+    def _semi_supervised(self, batch: Batch, clean: list[Tensor]) -> Tensor:
+        """Each network learns, in a third pass, from the other's clean pass of all crops."""
+        crops, valid = batch.first.values, batch.first.valid
         unlabelled = slice(batch.labelled_count, None)
-        self._pseudo_labels = [logits.softmax(dim=1)[unlabelled] for logits in clean]
         losses = []
         for index, network in enumerate(self.networks):
             mix = self._draw_mix(index, len(crops), valid.shape[1:]).to(crops.device)

@@ -13,10 +13,19 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, most_likely
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.method import (
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.decoders import Branch
-from tracoco.methods.parts.repeated_passes import mean_of_passes
-from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.parts.student_teacher import (
+    StudentTeacher,
+    StudentTeacherConfig,
+    mean_of_passes,
+)
 from tracoco.methods.parts.two_heads import (
     DistanceHead,
     distance_loss,
@@ -206,15 +215,12 @@ class TriUMT(StudentTeacher):
         self.rampup_steps = config.rampup_steps or max(1, facts.total_steps // 2)
         self.limits = facts.intensity_limits
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Masks, both further tasks by labels and by pseudo-labels, and the teacher's lessons."""
         labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
         crops, valid = batch.first.values, batch.first.valid
         prediction = self.student.look(self.noisy(crops))
         lessons = self.lessons(crops)
-        self.remember(
-            prediction.logits[unlabelled], lessons[0].target[unlabelled], valid[unlabelled]
-        )
         low, high = self.limits
         shown = (crops - low) / (high - low)  # as pictures are, from 0 to 1
         distance, picture = task_losses(
@@ -224,7 +230,7 @@ class TriUMT(StudentTeacher):
         pseudo = task_losses(
             prediction[unlabelled], pseudo_labels, shown[unlabelled], valid[unlabelled]
         )
-        return {
+        terms = {
             "supervised": labelled_loss(prediction.logits, batch),
             "signed_distance": self.config.distance_weight * distance,
             "reconstruction": self.config.reconstruction_weight * picture,
@@ -232,6 +238,8 @@ class TriUMT(StudentTeacher):
             "consistency": self.consistency_weight(step)
             * lesson_loss(unit_maps(prediction), lessons, valid),
         }
+        student = unlabelled_probabilities(batch, prediction.logits)
+        return StepOutput(terms, (*student, lessons[0].target[unlabelled]))
 
     def lessons(self, crops: Tensor) -> list[Lesson]:
         """What the teacher's passes say of masks, distances and pictures."""

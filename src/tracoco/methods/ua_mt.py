@@ -6,9 +6,13 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.repeated_passes import mean_of_passes
-from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
+from tracoco.methods.parts.student_teacher import (
+    StudentTeacher,
+    StudentTeacherConfig,
+    mean_of_passes,
+)
 
 
 class UAMTConfig(StudentTeacherConfig):
@@ -32,11 +36,7 @@ class UAMT(StudentTeacher):
     Config = UAMTConfig
     config: UAMTConfig
 
-    def __init__(self, config: UAMTConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
-        super().__init__(config, build_network, facts)
-        self._certain: Tensor | None = None
-
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the squared distance to a sure teacher's probabilities.
 
         The student learns from one noisy pass; the mean of the others says only where.
@@ -45,13 +45,14 @@ class UAMT(StudentTeacher):
         crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
         logits = self.student(batch.first.values).float()
         prediction = self.teacher(self.noisy(crops))
-        self.remember(logits[unlabelled], prediction, valid)
-        self._certain = valid & (self.uncertainty(crops) < self.threshold(step))
-        distance = mse_loss(logits[unlabelled], prediction, self._certain)
-        return {
+        certain = valid & (self.uncertainty(crops) < self.threshold(step))
+        distance = mse_loss(logits[unlabelled], prediction, certain)
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
+        student = unlabelled_probabilities(batch, logits)
+        return StepOutput(terms, (*student, prediction, certain))
 
     def uncertainty(self, crops: Tensor) -> Tensor:
         """Entropy of the teacher's mean answer, from 0 to 1."""
@@ -65,9 +66,9 @@ class UAMT(StudentTeacher):
         first = self.config.first_threshold
         return first + (1 - first) * sigmoid_rampup(step, self.total_steps)
 
-    def health(self, batch: Batch) -> dict[str, float]:
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how much of the unlabelled crops the teacher is sure of."""
-        if self._certain is None:
-            return {}
+        student, teacher, certain = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        return super().health(batch) | {"certain": float(masked_mean(self._certain, valid))}
+        fraction = float(masked_mean(certain, valid))
+        return pair_health(teacher, (student, teacher), valid, certain=fraction)

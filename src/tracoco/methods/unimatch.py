@@ -5,7 +5,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
 from tracoco.methods.parts.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features
 
@@ -38,7 +38,7 @@ class UniMatch(WeakToStrong):
     ) -> None:
         super().__init__(config, with_features(build_network(), "unimatch"), facts)
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:  # noqa: ARG002 - contract
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised, two strong views, and the crops as they are with perturbed features."""
         logits, perturbed = self._training_pass(batch)
         predictions = self.predictions(batch, logits)
@@ -46,11 +46,12 @@ class UniMatch(WeakToStrong):
         strong = self.network(torch.cat([view.crops for view in views])).float().chunk(2)
         learnt = [view.dice(own) for view, own in zip(views, strong, strict=True)]
         unperturbed = self.plain_lesson(predictions)
-        return {
+        terms = {
             "supervised": labelled_loss(logits, batch),
             "strong": self.config.strong_weight * torch.stack(learnt).sum(),
             "features": self.config.feature_weight * unperturbed.dice(perturbed),
         }
+        return StepOutput(terms, (predictions.own,))
 
     def _training_pass(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Logits of all crops, and of the unlabelled ones with perturbed features."""

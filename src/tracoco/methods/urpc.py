@@ -11,9 +11,16 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import (
+    Method,
+    NetworkFactory,
+    RunFacts,
+    StepOutput,
+    labelled_loss,
+    unlabelled_probabilities,
+)
 from tracoco.methods.parts.decoders import at_crop_size, level_heads
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
 
@@ -110,22 +117,20 @@ class URPC(Method):
         network = with_features(build_network(), "urpc")
         self.pyramid = Pyramid(network, facts.classes, perturb=config.perturb)
         self.rampup_steps = config.rampup_steps or facts.total_steps
-        self._predictions: tuple[Tensor, Tensor] | None = None
 
-    def forward(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def forward(self, batch: Batch, step: int) -> StepOutput:
         """The mean of the levels' supervised losses, and their distance to their mean."""
         unlabelled = slice(batch.labelled_count, None)
         levels = self.pyramid(batch.first.values)
         predictions = [logits[unlabelled] for logits in levels]
-        with torch.no_grad():
-            probabilities = torch.stack([logits.softmax(dim=1) for logits in predictions])
-            self._predictions = (probabilities[-1], probabilities.mean(dim=0))
         supervised = [labelled_loss(logits, batch) for logits in levels]
         weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
-        return {
+        terms = {
             "supervised": torch.stack(supervised).mean(),
             "consistency": weight * pyramid_loss(predictions, batch.first.valid[unlabelled]),
         }
+        probabilities = torch.stack(unlabelled_probabilities(batch, *levels))
+        return StepOutput(terms, (probabilities[-1], probabilities.mean(dim=0)))
 
     def inference_network(self) -> nn.Module:
         """The network with its own head alone."""
@@ -135,13 +140,10 @@ class URPC(Method):
         """The network with all heads."""
         return [self.pyramid]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the mean's last labels, and how far the finest level is from it."""
-        if self._predictions is None:
-            return {}
-        finest, mean = self._predictions
-        valid = batch.first.valid[batch.labelled_count :]
-        return predicted_fractions(mean, valid) | divergence_figures(finest, mean, valid)
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the mean's labels, and how far the finest level is from it."""
+        finest, mean = output.pseudo_labels
+        return pair_health(mean, (finest, mean), batch.first.valid[batch.labelled_count :])
 
 
 def drop_salient(maps: Tensor) -> Tensor:

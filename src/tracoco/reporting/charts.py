@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tracoco.runs.folder import CHOSEN_ON_TEST
-from tracoco.runs.log import Record
+from tracoco.runs.log import StepRecord
 from tracoco.text import number, short
 
 Values = NDArray[np.float64]
@@ -172,9 +172,9 @@ class Series:
         return Series(self.steps[order], self.values[order])
 
 
-def pick(log: Sequence[Record], figure: Callable[[Record], float | None]) -> Series:
+def pick(log: Sequence[StepRecord], figure: Callable[[StepRecord], float | None]) -> Series:
     """One figure of each record; records without it, or with a NaN, are passed over."""
-    pairs = [(record["step"], figure(record)) for record in log]
+    pairs = [(record.step, figure(record)) for record in log]
     known = [(step, value) for step, value in pairs if value is not None and np.isfinite(value)]
     array = np.array(known, dtype=np.float64).reshape(-1, 2)
     return Series(array[:, 0], array[:, 1])
@@ -192,19 +192,20 @@ def lines(series: Series, name: str, colour: int = 1) -> list[Line]:
     ]
 
 
-def loss_charts(log: Sequence[Record]) -> list[Chart]:
+def loss_charts(log: Sequence[StepRecord]) -> list[Chart]:
     """The loss, and each of its terms where there are several."""
-    names = list(dict.fromkeys(name for record in log for name in record["terms"]))
-    charts = [_loss_chart(log, name, inner("terms", name)) for name in names]
+    names = list(dict.fromkeys(name for record in log for name in record.terms))
+    charts = [_loss_chart(name, pick(log, _term(name))) for name in names]
     if len(names) > 1:
-        charts.insert(0, _loss_chart(log, "loss", lambda record: record["loss"]))
+        charts.insert(0, _loss_chart("loss", pick(log, lambda record: record.loss)))
     return [chart for chart in charts if chart]
 
 
-def validation_chart(log: Sequence[Record]) -> Chart | None:
+def validation_chart(log: Sequence[StepRecord]) -> Chart | None:
     """Dice in percent of the cases that choose the best checkpoint, if there are any."""
-    chosen_on = "test" if any("test" in record for record in log) else "validation"
-    dice = pick(log, inner(chosen_on, "dice")) * 100
+    test = pick(log, lambda record: record.test_dice) * 100
+    chosen_on = "test" if len(test) else "validation"
+    dice = test if len(test) else pick(log, lambda record: record.validation_dice) * 100
     if not len(dice):
         return None
     best = int(dice.values.argmax())
@@ -217,9 +218,9 @@ def validation_chart(log: Sequence[Record]) -> Chart | None:
     return Chart(title, [line], f"{number(dice.values[-1])} %", about)
 
 
-def rate_chart(log: Sequence[Record]) -> Chart | None:
+def rate_chart(log: Sequence[StepRecord]) -> Chart | None:
     """The learning rate."""
-    rate = pick(log, lambda record: record["rate"])
+    rate = pick(log, lambda record: record.rate)
     if not len(rate):
         return None
     thin = rate.thinned
@@ -227,20 +228,11 @@ def rate_chart(log: Sequence[Record]) -> Chart | None:
     return Chart("learning rate", [line], short(rate.values[-1]))
 
 
-def inner(group: str, name: str) -> Callable[[Record], float | None]:
-    """Looks up `record[group][name]`, where there is one."""
-
-    def look_up(record: Record) -> float | None:
-        value: float | None = record.get(group, {}).get(name)
-        return value
-
-    return look_up
+def _term(name: str) -> Callable[[StepRecord], float | None]:
+    return lambda record: record.terms.get(name)
 
 
-def _loss_chart(
-    log: Sequence[Record], name: str, figure: Callable[[Record], float | None]
-) -> Chart | None:
-    values = pick(log, figure)
+def _loss_chart(name: str, values: Series) -> Chart | None:
     if not len(values):
         return None
     return Chart(name, lines(values, name), short(values.smoothed.values[-1]))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from tracoco.methods import METHODS
 from tracoco.reporting.run_record import RunRecord, ScoreSet
@@ -33,7 +34,7 @@ def tiles(run: RunRecord) -> list[Tile]:
             f"{len(run.splits.labelled):,}",
             f"and {len(run.unlabelled):,} without{_hidden(run)}",
         ),
-        _time_tile([record["seconds"] for record in run.log]),
+        _time_tile([record.seconds for record in run.log]),
     ]
 
 
@@ -91,7 +92,7 @@ def warnings(run: RunRecord) -> list[str]:
             "taught that there is none."
         )
     found += _unlabelled_notes(run)
-    fading = [record["step"] for record in run.log if record.get("fading")]
+    fading = [record.step for record in run.log if record.fading]
     if fading and run.config.training.unlabelled_weight == "scheduled":
         found.append(
             f"The pseudo-labels had less and less of {_named(run, 'fading')}, seen first at step "
@@ -112,27 +113,27 @@ def warnings(run: RunRecord) -> list[str]:
 
 def _unlabelled_notes(run: RunRecord) -> list[str]:
     """What the adaptive weight of unlabelled crops did, where that is out of the ordinary."""
-    found, weights = [], [record["unlabelled"] for record in run.log if "unlabelled" in record]
-    if weights and run.finished and not any(each["weight"] for each in weights):
+    found, weights = [], [record.unlabelled for record in run.log if record.unlabelled]
+    if weights and run.finished and not any(each.weight for each in weights):
         found.append(
             "Unlabelled scans never counted: the networks did not come to know the labelled crops "
             "well enough, or their pseudo-labels lacked a structure or disagreed on it. The run "
             "has learnt from labels alone; more steps or more labels may help."
         )
-    doubted = [each["agreement"] for each in weights if each.get("doubted")]
+    doubted = [each.agreement for each in weights if each.doubted and each.agreement is not None]
     if doubted:
         found.append(
             f"Unlabelled scans counted less during {len(doubted):,} steps because the two networks "
             f"disagreed on them: their mean Dice was {100 * fmean(doubted):.0f} there, and the "
             f"scans count in full from {100 * TRUSTED:.0f} on."
         )
-    restrained = [record["step"] for record in run.log if record.get("restrained")]
+    restrained = [record.step for record in run.log if record.restrained]
     if restrained:
         found.append(
             f"Unlabelled scans counted less during {len(restrained):,} steps, first at step "
             f"{restrained[0]:,}, because {_named(run, 'restrained')} faded from the pseudo-labels."
         )
-    lost = [record["step"] for record in run.log if record.get("lost")]
+    lost = [record.step for record in run.log if record.lost]
     if lost:
         steps = " and ".join(f"{step:,}" for step in lost)
         found.append(
@@ -149,9 +150,9 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
     return found
 
 
-def _named(run: RunRecord, sign: str) -> str:
+def _named(run: RunRecord, sign: Literal["collapsed", "fading", "restrained", "lost"]) -> str:
     """The classes of which the log has a sign of failure, at one step or another."""
-    found = dict.fromkeys(name for record in run.log for name in record.get(sign, ()))
+    found = dict.fromkeys(name for record in run.log for name in getattr(record, sign))
     return " and ".join(f"'{name}'" for name in found)
 
 

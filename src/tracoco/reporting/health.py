@@ -1,27 +1,23 @@
 """Charts of the pseudo-labels' health: what the unlabelled crops teach, and whether to trust it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tracoco.methods import METHODS
-from tracoco.reporting.charts import Chart, Line, Series, inner, lines, pick
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.reporting.charts import Chart, Line, Series, lines, pick
 from tracoco.reporting.run_record import RunRecord
-from tracoco.runs.log import Record
+from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.text import number
 
-SHARE = "share/"
-SHOWN_OTHERWISE = (SHARE, "common/", "marked/")
-"""Figures of single classes: shares have a chart, and the others are behind the weight's chart."""
-GATES = ("likely", "unlikely")
+Measure = Callable[[PseudoLabelHealth], float | None]
 ABOUT_GATES = (
     "likely: voxels whose pseudo-label is sure enough to teach its class; "
     "unlikely: classes that are all but ruled out, and so unlearnt"
 )
 ABOUT = {
-    "agreement": "voxels that both networks give the same class",
-    "distance": "between the foreground probabilities of both networks, summed over a crop",
     "entropy": "of the answers to unlabelled crops, as a share of the largest that it can be",
     "certain": "voxels that the teacher is sure of, which alone are compared with it",
     "ambiguous": "voxels that the student is unsure of, which alone are compared with the teacher",
@@ -29,16 +25,20 @@ ABOUT = {
     "largest_component": "foreground that lies in the largest part of its class, which alone stays",
     "patches": "patches that hold enough of their class to be compared",
 }
-VOXELS = ("distance",)
-"""Figures that count voxels a crop; all others are shares."""
+"""What figures mean that one method alone has; each is a fraction."""
 
 
 def health_charts(run: RunRecord) -> list[Chart]:
     """Class shares, gates, each other figure, and the shift of crops that are compared."""
-    names = list(dict.fromkeys(name for record in run.log for name in record.get("health", {})))
-    others = [name for name in names if not name.startswith(SHOWN_OTHERWISE) and name not in GATES]
-    found = [_share_chart(run), _weight_chart(run.log), _gate_chart(run.log)]
-    found += [_chart(run.log, name) for name in others]
+    further = dict.fromkeys(name for record in run.log for name in record.health.further)
+    found = [
+        _share_chart(run),
+        _weight_chart(run.log),
+        _gate_chart(run.log),
+        _agreement_chart(run.log),
+        _distance_chart(run.log),
+        *(_further_chart(run.log, name) for name in further),
+    ]
     charts = [chart for chart in found if chart]
     row = METHODS.get(run.config.method.name)
     if charts and row and row.pairs:
@@ -48,11 +48,13 @@ def health_charts(run: RunRecord) -> list[Chart]:
 
 def _share_chart(run: RunRecord) -> Chart | None:
     """Share of each foreground class, with the share that the labelled scans let expect."""
-    foreground = pick(run.log, _foreground) * 100
+    foreground = _percent(run.log, _foreground)
     if not len(foreground):
         return None
     names = run.plan.class_names
-    parts = {names[index]: _percent(run.log, f"{SHARE}{index}") for index in range(1, len(names))}
+    parts = {
+        names[index]: _percent(run.log, _class_fraction(index)) for index in range(1, len(names))
+    }
     if len(parts) > 1:
         parts = {"all foreground": foreground} | parts
     drawn = [*_drawn(parts), *_expected_line(run.facts.get("labelled_share"), foreground)]
@@ -61,13 +63,13 @@ def _share_chart(run: RunRecord) -> Chart | None:
     return Chart("foreground in the pseudo-labels", drawn, latest, about)
 
 
-def _weight_chart(log: Sequence[Record]) -> Chart | None:
+def _weight_chart(log: Sequence[StepRecord]) -> Chart | None:
     """How much the adaptive weight lets unlabelled crops count, and what it goes by."""
-    weight = pick(log, inner("unlabelled", "weight")) * 100
+    weight = _adaptive(log, lambda told: told.weight)
     if not len(weight):
         return None
-    known = pick(log, inner("unlabelled", "known")) * 100
-    agreement = pick(log, inner("unlabelled", "agreement")) * 100
+    known = _adaptive(log, lambda told: told.known)
+    agreement = _adaptive(log, lambda told: told.agreement)
     drawn = _drawn(
         {
             "weight": weight,
@@ -83,23 +85,39 @@ def _weight_chart(log: Sequence[Record]) -> Chart | None:
     return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)
 
 
-def _gate_chart(log: Sequence[Record]) -> Chart | None:
+def _gate_chart(log: Sequence[StepRecord]) -> Chart | None:
     """How much of the pseudo-labels is let through to teach."""
-    drawn = _drawn({name: _percent(log, name) for name in GATES})
+    likely = _percent(log, lambda health: health.likely)
+    drawn = _drawn({"likely": likely, "unlikely": _percent(log, lambda health: health.unlikely)})
     return Chart("passing the gates, %", drawn, "", ABOUT_GATES) if drawn else None
 
 
-def _chart(log: Sequence[Record], name: str) -> Chart | None:
-    series = pick(log, inner("health", name)) if name in VOXELS else _percent(log, name)
+def _agreement_chart(log: Sequence[StepRecord]) -> Chart | None:
+    series = _percent(log, lambda health: health.agreement)
+    return _chart("agreement", series, "%", "voxels that both networks give the same class")
+
+
+def _distance_chart(log: Sequence[StepRecord]) -> Chart | None:
+    series = pick(log, lambda record: record.health.distance)
+    about = "between the foreground probabilities of both networks, summed over a crop"
+    return _chart("distance", series, "voxels", about)
+
+
+def _further_chart(log: Sequence[StepRecord], name: str) -> Chart | None:
+    series = _percent(log, lambda health: health.further.get(name))
+    return _chart(name, series, "%", ABOUT.get(name, ""))
+
+
+def _chart(name: str, series: Series, unit: str, about: str) -> Chart | None:
     if not len(series):
         return None
-    latest = f"{number(series.smoothed.values[-1])} {'voxels' if name in VOXELS else '%'}"
-    return Chart(name, lines(series, name), latest, ABOUT.get(name, ""), from_zero=False)
+    latest = f"{number(series.smoothed.values[-1])} {unit}"
+    return Chart(name, lines(series, name), latest, about, from_zero=False)
 
 
-def _shift_chart(log: Sequence[Record]) -> Chart:
+def _shift_chart(log: Sequence[StepRecord]) -> Chart:
     """How far apart the two crops of a pair are, for methods that compare them."""
-    shift = pick(log, lambda record: record["shift"]) * 100
+    shift = pick(log, lambda record: record.shift) * 100
     return Chart(
         "mean shift",
         lines(shift, "mean shift", colour=4),
@@ -127,10 +145,20 @@ def _expected_line(expected: float | None, over: Series) -> list[Line]:
     return [Line("labelled scans", ends, np.full(2, 100 * expected), "dashed", colour=0)]
 
 
-def _percent(log: Sequence[Record], name: str) -> Series:
-    return pick(log, inner("health", name)) * 100
+def _adaptive(
+    log: Sequence[StepRecord], measure: Callable[[UnlabelledRecord], float | None]
+) -> Series:
+    """In percent, at the steps that have an adaptive weight."""
+    return pick(log, lambda step: measure(step.unlabelled) if step.unlabelled else None) * 100
 
 
-def _foreground(record: Record) -> float | None:
-    background = inner("health", f"{SHARE}0")(record)
-    return None if background is None else 1 - background
+def _percent(log: Sequence[StepRecord], measure: Measure) -> Series:
+    return pick(log, lambda record: measure(record.health)) * 100
+
+
+def _class_fraction(index: int) -> Measure:
+    return lambda health: health.class_fractions[index] if health.class_fractions else None
+
+
+def _foreground(health: PseudoLabelHealth) -> float | None:
+    return 1 - health.class_fractions[0] if health.class_fractions else None

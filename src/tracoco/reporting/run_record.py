@@ -13,7 +13,7 @@ from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.folder import RunFolder
-from tracoco.runs.log import Record, read_log
+from tracoco.runs.log import StepRecord, read_log
 from tracoco.text import listed
 
 
@@ -92,7 +92,7 @@ class RunRecord:
     plan: Plan
     splits: Splits
     facts: dict[str, Any]
-    log: list[Record]
+    log: list[StepRecord]
     scores: list[ScoreSet]
 
     @classmethod
@@ -124,7 +124,7 @@ class RunRecord:
     @property
     def steps_done(self) -> int:
         """Steps in the log."""
-        return self.log[-1]["step"] + 1 if self.log else 0
+        return self.log[-1].step + 1 if self.log else 0
 
     @property
     def finished(self) -> bool:
@@ -167,9 +167,9 @@ class RunRecord:
         """First and last step of each time that the pseudo-labels were collapsed."""
         spans: list[tuple[int, int]] = []
         for record in self.log:
-            if not record.get("collapsed"):
+            if not record.collapsed:
                 continue
-            step = record["step"]
+            step = record.step
             if spans and spans[-1][1] == step - 1:
                 spans[-1] = (spans[-1][0], step)
             else:

@@ -277,8 +277,8 @@ class Experiment:
         if not cases:
             return None
 
-        def validate(method: Method) -> dict[str, float]:
-            return {"dice": mean_dice(method, cases, self.crop, config.inference, team.device)}
+        def validate(method: Method) -> float:
+            return mean_dice(method, cases, self.crop, config.inference, team.device)
 
         return validate
 

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,8 @@ from rich.progress import (
 )
 
 from tracoco.console import NotebookBar, in_notebook, say
-from tracoco.runs.log import Record, RunLog, rewind_log
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.runs.log import RunLog, StepRecord, UnlabelledRecord, rewind_log
 
 WINDOW = 100
 """Steps whose mean is compared; so many at the start, when networks know nothing, are left out."""
@@ -44,25 +45,25 @@ FADED = 0.75
 class FadingMonitor:
     """Compares the mean share of each structure over the last steps with the largest such mean."""
 
-    def __init__(self, names: Sequence[str], history: Iterable[Record] = ()) -> None:
+    def __init__(self, names: Sequence[str], history: Iterable[StepRecord] = ()) -> None:
         """`names` has the classes in their order, background first."""
         self._names = list(names)[1:]
         self._skipped = 0
         self._recent = [deque[float](maxlen=WINDOW) for _ in self._names]
         self._largest = [0.0] * len(self._names)
         for record in history:
-            self.observe(record.get("health", {}))
+            self.observe(record.health)
 
-    def observe(self, health: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    def observe(self, health: PseudoLabelHealth) -> dict[str, tuple[float, float]]:
         """Take in one step's figures; which structures fade: their mean share now, and at most."""
-        if "share/0" not in health:
+        if not health.class_fractions:
             return {}
         if self._skipped < WINDOW:
             self._skipped += 1
             return {}
         found = {}
         for index, (name, recent) in enumerate(zip(self._names, self._recent, strict=True)):
-            recent.append(health[f"share/{index + 1}"])
+            recent.append(health.class_fractions[index + 1])
             if len(recent) == WINDOW:
                 mean = sum(recent) / WINDOW
                 self._largest[index] = max(self._largest[index], mean)
@@ -83,7 +84,7 @@ class CollapseMonitor:
     """
 
     def __init__(
-        self, labelled_fractions: Mapping[str, float], history: Iterable[Record] = ()
+        self, labelled_fractions: Mapping[str, float], history: Iterable[StepRecord] = ()
     ) -> None:
         """`labelled_fractions` has the classes in their order, background first."""
         self._least = {
@@ -91,14 +92,13 @@ class CollapseMonitor:
         }
         self._steps = dict.fromkeys(labelled_fractions, 0)
         for record in history:
-            self.observe(record.get("health", {}))
+            self.observe(record.health)
 
-    def observe(self, health: Mapping[str, float]) -> list[str]:
+    def observe(self, health: PseudoLabelHealth) -> list[str]:
         """Take in one step's figures; which classes are absent now, by name."""
-        for index, (name, least) in enumerate(self._least.items()):
-            fraction = health.get(f"share/{index}")
-            if fraction is not None:
-                self._steps[name] = self._steps[name] + 1 if fraction < least else 0
+        found = health.class_fractions  # empty where a step has no pseudo-labels
+        for (name, least), fraction in zip(self._least.items(), found, strict=bool(found)):
+            self._steps[name] = self._steps[name] + 1 if fraction < least else 0
         return [name for name, steps in self._steps.items() if steps >= COLLAPSE_STEPS]
 
 
@@ -108,7 +108,7 @@ PLAIN_SECONDS = 15.0
 class Display(Protocol):
     """Shows the steps of a run."""
 
-    def show(self, record: Record) -> None:
+    def show(self, record: StepRecord) -> None:
         """Show one step."""
 
     def say(self, line: str) -> None:
@@ -133,7 +133,7 @@ def shown_progress(title: str, done: int, total: int, console: Console | None) -
 class SilentDisplay:
     """Shows nothing: a process that does not lead, or a caller that wants quiet."""
 
-    def show(self, record: Record) -> None:
+    def show(self, record: StepRecord) -> None:
         """Show nothing."""
 
     def say(self, line: str) -> None:
@@ -162,9 +162,9 @@ class LiveDisplay:
             console=console,
         )
 
-    def show(self, record: Record) -> None:
+    def show(self, record: StepRecord) -> None:
         """Move the bar."""
-        self.bar.update(self.task, completed=record["step"] + 1)
+        self.bar.update(self.task, completed=record.step + 1)
         rate = f"{self.bar.tasks[self.task].speed or 0:.1f} steps/s"
         self.bar.update(self.task, figures=f"{rate}  {describe(record)}")
 
@@ -176,9 +176,9 @@ class LiveDisplay:
 class NotebookDisplay(NotebookBar):
     """A bar with the loss terms in a notebook."""
 
-    def show(self, record: Record) -> None:
+    def show(self, record: StepRecord) -> None:
         """Move the bar."""
-        self.move(record["step"] + 1, describe(record))
+        self.move(record.step + 1, describe(record))
 
 
 @dataclass(slots=True)
@@ -191,10 +191,10 @@ class PlainDisplay:
     started: float = field(default_factory=time.monotonic)
     last: float = 0.0
 
-    def show(self, record: Record) -> None:
+    def show(self, record: StepRecord) -> None:
         """Print a line if the last one is some seconds old or this step is the last."""
-        now, step = time.monotonic(), record["step"] + 1
-        scored = "validation" in record or "test" in record
+        now, step = time.monotonic(), record.step + 1
+        scored = record.validation_dice is not None or record.test_dice is not None
         if now - self.last < PLAIN_SECONDS and step < self.total and not scored:
             return
         self.last = now
@@ -210,19 +210,20 @@ class PlainDisplay:
         say(line)
 
 
-def describe(record: Record) -> str:
+def describe(record: StepRecord) -> str:
     """The figures of one step in words."""
-    terms = "  ".join(f"{name} {value:.3f}" for name, value in record["terms"].items())
-    if "test" in record:
-        return f"{terms}  test Dice {100 * record['test']['dice']:.1f}, which chooses best"
-    validation = record.get("validation")
-    return f"{terms}  validation Dice {100 * validation['dice']:.1f}" if validation else terms
+    terms = "  ".join(f"{name} {value:.3f}" for name, value in record.terms.items())
+    if record.test_dice is not None:
+        return f"{terms}  test Dice {100 * record.test_dice:.1f}, which chooses best"
+    if record.validation_dice is not None:
+        return f"{terms}  validation Dice {100 * record.validation_dice:.1f}"
+    return terms
 
 
-def _overflow(record: Record) -> Iterator[str]:
+def _overflow(record: StepRecord) -> Iterator[str]:
     """A step that was skipped."""
-    if "skipped" in record:
-        yield f"overflow in fp16, the step is skipped: cases {', '.join(record['skipped'])}"
+    if record.skipped:
+        yield f"overflow in fp16, the step is skipped: cases {', '.join(record.skipped)}"
 
 
 class Journal:
@@ -250,63 +251,55 @@ class Journal:
         self._shares, self._advice = labelled_fractions, advice
         self._monitor = CollapseMonitor(labelled_fractions, history)
         self._fading = FadingMonitor(list(labelled_fractions), history)
-        self._absent: list[str] = history[-1].get("collapsed", []) if history else []
-        self._faded = {name for record in history for name in record.get("fading", ())}
-        self._before: Record = history[-1] if history else {}
+        self._absent = list(history[-1].collapsed) if history else []
+        self._faded = {name for record in history for name in record.fading}
+        self._restrained = history[-1].restrained if history else ()
         self._counted = False  # whether unlabelled crops count, since the last structure was lost
         for record in history:
-            self._counted |= record.get("unlabelled", {}).get("weight", 0.0) > 0
-            self._counted &= not record.get("lost")
-        self._doubted = any(record.get("unlabelled", {}).get("doubted") for record in history)
+            self._counted |= record.unlabelled is not None and record.unlabelled.weight > 0
+            self._counted &= not record.lost
+        self._doubted = any(each.unlabelled and each.unlabelled.doubted for each in history)
         self._log = RunLog(folder, step)
         self._display = display
 
-    def write(self, record: Record) -> None:
+    def write(self, record: StepRecord) -> None:
         """Log and show one step."""
-        absent = self._monitor.observe(record["health"])
-        fading = self._fading.observe(record["health"])
-        names = list(self._shares)
-        restrained, lost = (
-            [names[index] for index in record.pop(kind, ())] for kind in ("restrained", "lost")
-        )
-        for kind, found in (
-            ("collapsed", absent),
-            ("fading", list(fading)),
-            ("restrained", restrained),
-            ("lost", lost),
-        ):
-            record = record | ({kind: found} if found else {})
-        fades = self._weight_news(record) if "unlabelled" in record else self._fading_news(fading)
+        absent = self._monitor.observe(record.health)
+        fading = self._fading.observe(record.health)
+        record = replace(record, collapsed=tuple(absent), fading=tuple(fading))
+        if record.unlabelled:
+            fades = self._weight_news(record, record.unlabelled)
+        else:
+            fades = self._fading_news(fading)
         for line in (*_overflow(record), *fades, *self._news(absent)):
-            self._display.say(f"step {record['step']}: {line}")
-        self._absent, self._before = absent, record
+            self._display.say(f"step {record.step}: {line}")
+        self._absent, self._restrained = absent, record.restrained
         self._log.write(record)
         self._display.show(record)
 
-    def _weight_news(self, record: Record) -> Iterator[str]:
+    def _weight_news(self, record: StepRecord, now: UnlabelledRecord) -> Iterator[str]:
         """What has changed in how much unlabelled crops count."""
-        now = record["unlabelled"]
-        if now.get("doubted") and not self._doubted:  # once: it comes and goes as the weight rises
+        # Disagreement is told once: it comes and goes as the weight rises.
+        if now.doubted and now.agreement is not None and not self._doubted:
             self._doubted = True
             yield (
                 "the two networks disagree on unlabelled crops (Dice "
-                f"{100 * now['agreement']:.0f}): these count only as far as the networks agree"
+                f"{100 * now.agreement:.0f}): these count only as far as the networks agree"
             )
-        if now["weight"] and not self._counted:
+        if now.weight and not self._counted:
             self._counted = True
             yield (
                 f"unlabelled crops count from here on: the labelled ones are known (Dice "
-                f"{100 * now['known']:.0f})"
+                f"{100 * now.known:.0f})"
             )
-        faded = record.get("restrained", [])
-        known = self._before.get("restrained", [])
+        faded, known = record.restrained, self._restrained
         if faded and not known:
             listed = ", ".join(f"'{name}'" for name in faded)
             yield (
                 f"the pseudo-labels have less and less of {listed}: unlabelled crops count less "
                 "until that has recovered"
             )
-        lost = ", ".join(f"'{name}'" for name in record.get("lost", []))
+        lost = ", ".join(f"'{name}'" for name in record.lost)
         if lost:
             self._counted = False
             yield (

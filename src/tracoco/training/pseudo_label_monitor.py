@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tracoco.methods.health import PseudoLabelHealth
+
 CHECK_EVERY = 10
 """Steps from one decision to the next."""
 WINDOW = 10
@@ -76,19 +78,14 @@ class UnlabelledWeight:
         """Whether the weight is decided on after this step, counted from 0."""
         return (step + 1) % CHECK_EVERY == 0
 
-    def see(self, health: Mapping[str, float]) -> None:
+    def see(self, health: PseudoLabelHealth) -> None:
         """Take in what one step's pseudo-labels are like, if the method tells it."""
-        if "share/0" not in health:
+        if not health.class_fractions:
             return
         classes = len(self._labelled_fractions)
-        fractions = [health[f"share/{index}"] for index in range(classes)]
-        two = [
-            health[f"{kind}/{index}"]
-            for index in range(1, classes)
-            for kind in ("common", "marked")
-            if f"{kind}/{index}" in health
-        ]
-        figures = [*fractions, *two, 1.0]
+        pairs = list(zip(health.common, health.marked, strict=True))[: max(0, classes - 1)]
+        two = [value for pair in pairs for value in pair]
+        figures = [*health.class_fractions[:classes], *two, 1.0]
         before = self._seen or [0.0] * len(figures)
         self._seen = [a + b for a, b in zip(before, figures, strict=True)]
 

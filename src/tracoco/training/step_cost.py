@@ -222,8 +222,8 @@ def _copies(config: Config) -> int:
 
 def _step(method: Method, batch: Batch, dtype: torch.dtype | None) -> None:
     with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
-        terms = method(batch, LATE)
-    torch.stack(list(terms.values())).sum().backward()
+        output = method(batch, LATE)
+    torch.stack(list(output.terms.values())).sum().backward()
 
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
@@ -265,8 +265,8 @@ def step_seconds(config: Config, plan: Plan, device: str = "auto") -> float:
             torch.random.fork_rng(devices=[where] if where.type == "cuda" else []),
             torch.autocast(where.type, dtype=dtype, enabled=dtype is not None),
         ):
-            terms = method(batch, 1)
-        torch.stack(list(terms.values())).sum().backward()
+            output = method(batch, 1)
+        torch.stack(list(output.terms.values())).sum().backward()
         if where.type == "cuda":
             torch.cuda.synchronize(where)
         seconds.append(time.perf_counter() - start)

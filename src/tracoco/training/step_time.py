@@ -124,7 +124,6 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
     endless = config.training.model_copy(update={"steps": ENDLESS, "save_every": ENDLESS})
     slow = config.optimizer.model_copy(update={"lr": RATE})
     config = config.model_copy(update={"training": endless, "optimizer": slow})
-    fractions = list(experiment.labelled_fractions.values())
     trainer = Trainer(
         method,
         config,
@@ -132,7 +131,7 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
         team,
         identity={},
         arrangement=arrangement,
-        labelled_fractions=fractions,
+        labelled_fractions=experiment.labelled_fractions,
     )
     trainer.step = experiment.config.training.length // 2
     return trainer

@@ -122,7 +122,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             team,
             identity=experiment.identity(team),
             arrangement=arrangement,
-            labelled_fractions=list(experiment.labelled_fractions.values()),
+            labelled_fractions=experiment.labelled_fractions,
         )
         if resume:
             trainer.resume()

@@ -1,9 +1,9 @@
 """The one loop. It knows loss terms by name and nothing of the method that made them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from tracoco.config import Config
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
-from tracoco.methods.method import Method, evaluating
+from tracoco.methods.health import PseudoLabelHealth
+from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.runs.checkpoint import Checkpoint, check_identity, load_checkpoint, save_checkpoint
-from tracoco.runs.log import Record
+from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.training.acceleration import Arrangement, arrange
 from tracoco.training.distributed import StopRequest, Team
 from tracoco.training.logger import Journal
@@ -27,7 +28,8 @@ from tracoco.training.optimizer import (
 )
 from tracoco.training.pseudo_label_monitor import UnlabelledWeight, structure_overlaps
 
-Validate = Callable[[Method], dict[str, float]]
+Validate = Callable[[Method], float]
+"""Gives the mean Dice of the cases that choose the best checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Trainer:
         *,
         identity: Checkpoint,
         arrangement: Arrangement | None = None,
-        labelled_fractions: Sequence[float] = (),
+        labelled_fractions: Mapping[str, float] | None = None,
     ) -> None:
         """Put the parts of a run together.
 
@@ -82,8 +84,8 @@ class Trainer:
             team: this process and its device.
             identity: is carried by every checkpoint and must be the same when it is resumed.
             arrangement: how the method was arranged; if not given, it is arranged here.
-            labelled_fractions: each class's share of the labelled scans, background first; for the
-                adaptive weight of unlabelled crops.
+            labelled_fractions: of each class in the labelled scans by its name, background first;
+                for the adaptive weight of unlabelled crops.
         """
         self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
@@ -96,13 +98,15 @@ class Trainer:
         )
         self.overflow = OverflowGuard(method, self.scaler)
         adaptive = config.training.unlabelled_weight == "adaptive" and config.data.batch[1]
-        self.unlabelled = UnlabelledWeight(labelled_fractions) if adaptive else None
+        self.class_names = tuple(labelled_fractions or ())
+        fractions = tuple((labelled_fractions or {}).values())
+        self.unlabelled = UnlabelledWeight(fractions) if adaptive else None
         self.step = 0
         self.best: float | None = None
         if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
                 network.compile()
-        self.wrapped: Callable[[Batch, int], dict[str, Tensor]] = team.wrap(
+        self.wrapped: Callable[[Batch, int], StepOutput] = team.wrap(
             self.method, idle_networks=method.idle_networks
         )
         decay = config.training.ema_decay  # once all processes have the same weights
@@ -142,7 +146,7 @@ class Trainer:
         for batch in batches:
             record, signal = self._take_step(batch.to(self.team.device), stop)
             if validate and self._due(self.config.training.validate_every):
-                record |= self._validate(validate)
+                record = self._validate(record, validate)
             if journal:
                 journal.write(record)
             if signal or self._due(self.config.training.save_every):
@@ -152,7 +156,7 @@ class Trainer:
         ended_with = self._keep_the_better(validate) if validate else None
         return FitResult(self.step, 0, self.team.leads, ended_with)
 
-    def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[Record, int]:
+    def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[StepRecord, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
         began = self.team.clock()
         # Noise and dropout are a function of seed, step and rank: no generator state is saved.
@@ -163,51 +167,51 @@ class Trainer:
         self.overflow.remember()
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
         with self._autocast():
-            terms = self.wrapped(batch, self.step)
-        if self.unlabelled:
-            terms = self._weighted(terms, self.unlabelled.value)
+            output = self.wrapped(batch, self.step)
+        terms = self._weighted(output.terms)
         loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
         finite, signal = self._agree(values, batch, stop)
         moved = finite and self._descend(loss)
         if moved:
-            self.method.after_step(self.step)
+            self.method.after_step(output, batch, self.step)
             if self.averaged:
                 self.averaged.update(self.step)
         else:
             self.overflow.undo(self.step, batch.cases)
-        record: Record = {
-            "step": self.step,
-            "loss": sum(values.values()),
-            "terms": values,
-            "rate": rate,
-            "shift": batch.mean_shift,
-            "health": self.method.health(batch) if moved else {},
-            "seconds": self.team.clock() - began,
-        }
-        if not moved:
-            record["skipped"] = list(batch.cases)
+        record = StepRecord(
+            step=self.step,
+            loss=sum(values.values()),
+            terms=values,
+            rate=rate,
+            shift=batch.mean_shift,
+            health=self.method.health(output, batch) if moved else PseudoLabelHealth(),
+            seconds=self.team.clock() - began,
+            skipped=() if moved else batch.cases,
+        )
         if self.unlabelled:
-            record |= self._watch(self.unlabelled, batch, record["health"])
+            record = self._watch(self.unlabelled, batch, record)
         self.step += 1
         if self.unlabelled and self.unlabelled.began == self.step:
             self.save(supervised_weights(self.step))
         return record, signal
 
-    def _weighted(self, terms: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
-        """The loss terms with those that do not come from labels multiplied by a weight."""
-        labelled = self.method.labelled_terms
+    def _weighted(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The loss terms; an adaptive weight multiplies those that do not come from labels."""
+        if not self.unlabelled:
+            return terms
+        labelled, weight = self.method.labelled_terms, self.unlabelled.value
         return {name: term if name in labelled else weight * term for name, term in terms.items()}
 
-    def _watch(self, weight: UnlabelledWeight, batch: Batch, health: dict[str, float]) -> Record:
-        """Let the weight of unlabelled crops follow what this step shows; what the log has of it.
+    def _watch(self, weight: UnlabelledWeight, batch: Batch, record: StepRecord) -> StepRecord:
+        """Let the weight of unlabelled crops follow what this step shows; the record with it.
 
         The weights that predict are asked for the labelled crops. All processes decide alike.
         """
-        used, agreement = weight.value, weight.agreement
-        told = {} if agreement is None else {"agreement": agreement, "doubted": weight.doubted}
-        weight.see(health)
-        if weight.due(self.step):
+        used, agreement, doubted = weight.value, weight.agreement, weight.doubted
+        weight.see(record.health)
+        due = weight.due(self.step)
+        if due:
             labelled = slice(batch.labelled_count)
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])
@@ -217,11 +221,12 @@ class Trainer:
             if weight.lost:
                 path = self.folder / supervised_weights(weight.supervised_until)
                 self._restore(load_checkpoint(path, self.team.device))
-        return {
-            "unlabelled": {"weight": used, "known": weight.known} | told,
-            "restrained": weight.fading,
-            "lost": list(weight.lost) if weight.due(self.step) else [],
-        }
+        return replace(
+            record,
+            unlabelled=UnlabelledRecord(used, weight.known, agreement, doubted),
+            restrained=tuple(self.class_names[index] for index in weight.fading),
+            lost=tuple(self.class_names[index] for index in weight.lost) if due else (),
+        )
 
     @contextmanager
     def _as_predicting(self) -> Iterator[None]:
@@ -280,16 +285,18 @@ class Trainer:
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.config.training.length
 
-    def _validate(self, validate: Validate) -> Record:
+    def _validate(self, record: StepRecord, validate: Validate) -> StepRecord:
         """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
         if not self.team.leads:
-            return {}
+            return record
         with self._as_predicting():
-            scores = validate(self.method)
-        if self.best is None or scores["dice"] > self.best:
-            self.best = scores["dice"]
+            dice = validate(self.method)
+        if self.best is None or dice > self.best:
+            self.best = dice
             self.save("best.pt")
-        return {self.config.training.select_on: scores}
+        if self.config.training.select_on == "test":
+            return replace(record, test_dice=dice)
+        return replace(record, validation_dice=dice)
 
     def _keep_the_better(self, validate: Validate) -> Ending | None:
         """End with the weights of the supervised part where they score higher in validation.
@@ -301,11 +308,11 @@ class Trainer:
             return None
         path = self.folder / supervised_weights(until)
         with self._as_predicting():
-            last = validate(self.method)["dice"]
+            last = validate(self.method)
         latest = {name: value.clone() for name, value in self.averaged.state_dict().items()}
         self.averaged.load_state_dict(load_checkpoint(path, self.team.device)["averaged"])
         with self._as_predicting():
-            ending = Ending(validate(self.method)["dice"], last)
+            ending = Ending(validate(self.method), last)
         if ending.supervised:
             self.save("last.pt")
         else:

@@ -1,26 +1,27 @@
 """Co-training: two networks, differently initialised, that teach each other by pseudo-labels."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
-from tracoco.losses.crc import PeerLoss, semi_supervised_loss
 from tracoco.losses.weighting import RAMPS
+from tracoco.methods.health import PseudoLabelHealth, peer_health
 from tracoco.methods.method import (
     Method,
     NetworkFactory,
     RunFacts,
+    StepOutput,
     evaluating,
     uniform_noise,
+    unlabelled_probabilities,
 )
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
-from tracoco.methods.parts.pseudo_label_pass import CleanPass, PseudoLabelPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import peer_figures
-from tracoco.methods.parts.student_teacher import EmaTeacher
+from tracoco.methods.parts.student_teacher import CleanPass, EmaTeacher, PseudoLabelPass, clean_pass
 from tracoco.networks.statistics import frozen_statistics, mixes_kinds
 from tracoco.settings import Settings
 
@@ -31,19 +32,14 @@ class Peers(Method):
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
         super().__init__()
         self.networks = nn.ModuleList([first, second])
-        self._pseudo_labels: list[Tensor] = []
 
-    def training_pass(self, batch: Batch) -> list[Tensor]:
-        """Logits that each network gives all crops as they are; the last ones are for `health`."""
-        predictions = [network(batch.first.values).float() for network in self.networks]
-        self._pseudo_labels = [
-            logits[batch.labelled_count :].detach().softmax(dim=1) for logits in predictions
-        ]
-        return predictions
+    def logits(self, batch: Batch) -> list[Tensor]:
+        """What each network says of all crops as they are."""
+        return [network(batch.first.values).float() for network in self.networks]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        return peer_figures(self._pseudo_labels, batch.first.valid[batch.labelled_count :])
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of both networks' pseudo-labels, and how far the two agree on them."""
+        return peer_health(output.pseudo_labels, batch.first.valid[batch.labelled_count :])
 
 
 class TwoNetworksConfig(Settings):
@@ -99,6 +95,17 @@ class CoTrainingConfig(TwoNetworksConfig):
     """Share of the moving averages that each step keeps; of `averaged` pseudo-labels alone."""
 
 
+class Unlabelled(NamedTuple):
+    """Unlabelled crops as two networks learn from them."""
+
+    logits: tuple[Tensor, Tensor]
+    """What network 1 and network 2 say of the crops, [B, C, ...]."""
+    peers: tuple[Tensor, Tensor]
+    """Pseudo-labels of network 1 and network 2 for the same crops: probabilities, [B, C, ...]."""
+    valid: Tensor
+    """False where the crops are padding, [B, ...]."""
+
+
 class CoTraining(Method):
     """Two networks of one kind that see noisy crops and learn from each other's pseudo-labels."""
 
@@ -114,7 +121,6 @@ class CoTraining(Method):
         self.networks = nn.ModuleList([build_network(), build_network()])
         self.noise = config.noise * facts.intensity_range
         self.unsupervised_weight = Ramp(config, facts)
-        self._pseudo_labels: list[Tensor] = []
         self.averages = nn.ModuleList()
         if config.pseudo_labels == "averaged":
             self.averages.extend(
@@ -122,7 +128,7 @@ class CoTraining(Method):
                 for network in self.networks
             )
 
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the averages, where they give the pseudo-labels."""
         for average, network in zip(self.averages, self.networks, strict=False):
             cast("EmaTeacher", average).update(step, network)
@@ -133,9 +139,9 @@ class CoTraining(Method):
         without = "leave CutMix out with `--set method.cutmix=false`, or "
         return (without if self.config.cutmix else "") + super().advice
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, and how far the two networks agree on them."""
-        return peer_figures(self._pseudo_labels, batch.first.valid[batch.labelled_count :])
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of both networks' pseudo-labels, and how far the two agree on them."""
+        return peer_health(output.pseudo_labels, batch.first.valid[batch.labelled_count :])
 
     def logits(self, crops: Tensor) -> list[Tensor]:
         """What each network says of the crops, under noise of its own."""
@@ -152,33 +158,46 @@ class CoTraining(Method):
         spared = unseen and not mixes_kinds(self.networks)
         return batch.first.values[: batch.labelled_count] if spared else batch.first.values
 
-    def semi_supervised(self, batch: Batch, first: list[Tensor], loss: PeerLoss) -> Tensor:
-        """What the peers teach on the unlabelled crops, Eq. (6), or on mixed ones, Eq. (10)."""
-        unlabelled = slice(batch.labelled_count, None)
-        crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
-        logits = [own[unlabelled] for own in first]
-        peers = self._peers(batch, logits)
-        if self.config.cutmix:
-            mix = draw_mix(len(crops), valid.shape[1:], self.config.cutmix_axes).to(crops.device)
-            # Running statistics take in each crop once: mixed, where no other pass has it.
-            seen = len(first[0]) > batch.labelled_count
-            with frozen_statistics(self.networks) if seen else nullcontext():
-                logits = self.logits(mix(crops))
-            peers, valid = [mix(peer) for peer in peers], mix(valid)
-        return semi_supervised_loss((logits[0], logits[1]), (peers[0], peers[1]), valid, loss)
+    def pseudo_labels(self, batch: Batch, first: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Class probabilities of the unlabelled crops from each network, without gradient.
 
-    def _peers(self, batch: Batch, logits: list[Tensor]) -> list[Tensor]:
-        """The probabilities that each network offers as pseudo-labels, without gradient."""
+        Args:
+            batch: the crops.
+            first: what each network said of them in the training pass.
+        """
         form = self.config.pseudo_labels
         if form == "averaged":
             crops = batch.first.values[batch.labelled_count :]
             with evaluating(self.averages):
-                self._pseudo_labels = [average(crops) for average in self.averages]
-            return self._pseudo_labels
-        if form != "training":
-            logits = self._clean_logits(batch, form)
-        self._pseudo_labels = [own.detach().softmax(dim=1) for own in logits]
-        return self._pseudo_labels
+                one, two = (average(crops) for average in self.averages)
+        elif form == "training":
+            one, two = unlabelled_probabilities(batch, *first)
+        else:
+            one, two = (logits.softmax(dim=1) for logits in self._clean_logits(batch, form))
+        return one, two
+
+    def unlabelled(
+        self, batch: Batch, first: Sequence[Tensor], pseudo_labels: tuple[Tensor, Tensor]
+    ) -> Unlabelled:
+        """The unlabelled crops as both networks learn from them; mixed by CutMix, Eq. (9) and (10).
+
+        Args:
+            batch: the crops.
+            first: what each network said of them in the training pass.
+            pseudo_labels: of the unlabelled ones.
+        """
+        unlabelled = slice(batch.labelled_count, None)
+        crops, valid = batch.first.values[unlabelled], batch.first.valid[unlabelled]
+        if not self.config.cutmix:
+            one, two = (logits[unlabelled] for logits in first)
+            return Unlabelled((one, two), pseudo_labels, valid)
+        mix = draw_mix(len(crops), valid.shape[1:], self.config.cutmix_axes).to(crops.device)
+        # Running statistics take in each crop once: mixed, where no other pass has it.
+        seen = len(first[0]) > batch.labelled_count
+        with frozen_statistics(self.networks) if seen else nullcontext():
+            one, two = self.logits(mix(crops))
+        peers = (mix(pseudo_labels[0]), mix(pseudo_labels[1]))
+        return Unlabelled((one, two), peers, mix(valid))
 
     def _clean_logits(self, batch: Batch, form: CleanPass) -> list[Tensor]:
         """What each network says of the unlabelled crops as they are.

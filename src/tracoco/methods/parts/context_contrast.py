@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,6 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.geometry import Box
 from tracoco.methods.method import RunFacts, uniform_noise
-from tracoco.methods.parts.pseudo_label_statistics import class_fractions
 from tracoco.networks.network import Network
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.settings import Settings
@@ -109,6 +109,24 @@ class ContrastConfig(Settings):
     """Features to keep away from: half of this step's, half of the step before."""
 
 
+class Contrast(NamedTuple):
+    """What the contrast of one network computed."""
+
+    logits: Tensor
+    """Of all first crops, [B, C, ...]."""
+    loss: Tensor
+    """Weighted."""
+    labels: Tensor
+    """Of the drawn voxels as seen in the first and in the second crops, [2, N]."""
+    confidence: Tensor
+    """The largest class probability of the same, [2, N]."""
+
+
+def crop_agreement(labels: Tensor) -> float:
+    """Fraction of drawn voxels [2, N] that both crops of a pair give the same class."""
+    return float((labels[0] == labels[1]).sum() / max(1, labels.shape[1]))
+
+
 class ContextContrast(nn.Module):
     """The projector, the bank and the loss that one network needs."""
 
@@ -130,15 +148,12 @@ class ContextContrast(nn.Module):
         self.register_buffer("bank_labels", torch.full((config.bank // 2,), EMPTY))
         self.config = config
         self.noise = noise * facts.intensity_range
-        self.classes = facts.classes
         self.start_step = (
             facts.total_steps // 16 if config.start_step is None else config.start_step
         )
-        self._labels = torch.zeros(2, 0, dtype=torch.long)
-        self._confidence = torch.zeros(2, 0)
 
-    def forward(self, network: Network, batch: Batch, step: int) -> tuple[Tensor, Tensor]:
-        """The network's logits of all first crops, and the weighted contrast of the unlabelled.
+    def forward(self, network: Network, batch: Batch, step: int) -> Contrast:
+        """The network's logits of all first crops, and the contrast of the unlabelled ones.
 
         Each crop has noise of its own, since the release changes the colours of each by itself.
         """
@@ -151,21 +166,16 @@ class ContextContrast(nn.Module):
         places = draw_places(batch.first.valid[unlabelled], here, self.config.positions)
         first = self._project(features[unlabelled], logits[unlabelled], here, places)
         second = self._project(*shifted, there, places)
-        self._labels = torch.stack([first.label, second.label])
-        self._confidence = torch.stack([first.confidence, second.confidence])
         bank = self._remember(first, second)
         options = {"threshold": self.config.threshold, "temperature": self.config.temperature}
         # Before the start the weight is 0 but the term is there: processes must agree on terms.
         weight = self.config.contrast_weight if step >= self.start_step else 0.0
-        return logits, weight * contrast_loss(first, second, bank, **options)
-
-    def figures(self) -> dict[str, float]:
-        """Class shares of the last pseudo-labels, how many may teach, how far the crops agree."""
-        count = max(1, self._labels.shape[1])
-        sure = (self._confidence > self.config.threshold).sum() / (2 * count)
-        agreement = (self._labels[0] == self._labels[1]).sum() / count
-        figures = {"likely": float(sure), "crop_agreement": float(agreement)}
-        return class_fractions(self._labels, self.classes) | figures
+        return Contrast(
+            logits,
+            weight * contrast_loss(first, second, bank, **options),
+            torch.stack([first.label, second.label]),
+            torch.stack([first.confidence, second.confidence]),
+        )
 
     def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
         """The features behind a network's answer, and the answer."""

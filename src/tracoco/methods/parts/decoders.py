@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
 from tracoco.networks.layers import CONVOLUTION, Decoder, Up
 from tracoco.networks.network import Network, with_features
 
@@ -89,16 +89,10 @@ class SharedEncoder(Method):
         super().__init__()
         self.decoders = decoders
         self.predict_with = predict_with
-        self._predictions: list[Tensor] = []
 
     def supervised(self, batch: Batch, logits: Sequence[Tensor]) -> Tensor:
         """What each decoder learns from labels, one number a decoder."""
         return torch.stack([labelled_loss(each, batch) for each in logits])
-
-    def remember(self, batch: Batch, logits: Sequence[Tensor]) -> None:
-        """Keep what the first two decoders say of the unlabelled crops, for `health`."""
-        unlabelled = slice(batch.labelled_count, None)
-        self._predictions = [each[unlabelled].detach().softmax(dim=1) for each in logits[:2]]
 
     def inference_network(self) -> nn.Module:
         """All decoders or the first alone, as the settings say."""
@@ -116,13 +110,10 @@ class SharedEncoder(Method):
         """The encoder with all its decoders."""
         return [self.decoders]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the first decoder's last labels, and how far the second agrees."""
-        if not self._predictions:
-            return {}
-        first, second = self._predictions
-        valid = batch.first.valid[batch.labelled_count :]
-        return predicted_fractions(first, valid) | divergence_figures(first, second, valid)
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the first decoder's labels, and how far the second agrees."""
+        first, second = output.pseudo_labels
+        return pair_health(first, (first, second), batch.first.valid[batch.labelled_count :])
 
 
 def released_rampup(given: int | None, facts: RunFacts) -> int:

@@ -1,6 +1,8 @@
-"""A student that learns by gradient, and a teacher that is its exponential moving average."""
+"""Teachers: exponential moving averages of a student, and passes that give pseudo-labels."""
 
 import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -9,9 +11,22 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.methods.parts.pseudo_label_statistics import divergence_figures, predicted_fractions
+from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, evaluating
+from tracoco.networks.statistics import frozen_statistics, norms_by_batch
 from tracoco.settings import Settings
+
+CleanPass = Literal["batch", "clean"]
+"""What BatchNorm normalises by; networks without it give the same labels either way.
+
+batch: the statistics of the batch, as in the authors' release. Running statistics stay as they are.
+clean: its running statistics, as at test time. While weights move fast these lag behind, and
+    pseudo-labels that rely on them can lose the foreground: in TraCoCo's training of a narrow VNet
+    twice as often as with `batch`, in that of CPS about as often (docs/benchmarks.md).
+"""
+
+PseudoLabelPass = Literal["batch", "clean", "training"]
+"""`training`: no pass of their own but the training pass, with its noise and dropout."""
 
 
 class EmaTeacher(nn.Module):
@@ -95,6 +110,38 @@ def clipped_noise(crops: Tensor, amount: float) -> Tensor:
     return crops + noise.clamp(-2 * amount, 2 * amount)
 
 
+@torch.no_grad()
+def mean_of_passes(
+    look: Callable[[Tensor], tuple[Tensor, ...]], crops: Tensor, *, noise: float, passes: int
+) -> tuple[Tensor, ...]:
+    """The mean over all passes of each map that `look` gives, without gradient.
+
+    Every pass has noise of its own on the crops, and dropout of its own in a network that is in
+    training mode. They come one after the other, so that memory does not grow with their number.
+
+    Args:
+        look: what is wanted of a pass, from its crops; squares of a map for a variance, say.
+        crops: [B, C, ...].
+        noise: deviation of the noise, in the units of the crops.
+        passes: how many, at least one.
+    """
+    total = look(clipped_noise(crops, noise))
+    for _ in range(passes - 1):
+        maps = look(clipped_noise(crops, noise))
+        total = tuple(sum_ + new for sum_, new in zip(total, maps, strict=True))
+    return tuple(sum_ / passes for sum_ in total)
+
+
+@contextmanager
+def clean_pass(module: nn.Module, form: CleanPass) -> Iterator[None]:
+    """Passes of `module` in here are without gradient and dropout, and `form` says the rest."""
+    with evaluating(module), frozen_statistics(module):
+        if form == "batch":
+            for norm in norms_by_batch(module):
+                norm.train()
+        yield
+
+
 class StudentTeacherConfig(Settings):
     """What the methods around an averaged teacher share, by default as in their releases.
 
@@ -136,8 +183,6 @@ class StudentTeacher(Method):
         self.noise = config.noise * facts.intensity_range
         self.rampup_steps = config.rampup_steps or facts.total_steps
         self.total_steps = facts.total_steps
-        self._predictions: tuple[Tensor, Tensor] | None = None
-        self._inside: Tensor | None = None
 
     def noisy(self, crops: Tensor) -> Tensor:
         """Crops as the teacher sees them."""
@@ -151,12 +196,7 @@ class StudentTeacher(Method):
         """How far the weights of the unlabelled crops have risen, up to 1."""
         return sigmoid_rampup(step, self.rampup_steps)
 
-    def remember(self, logits: Tensor, prediction: Tensor, valid: Tensor) -> None:
-        """Keep for `health` what student and teacher said of the same unlabelled crops."""
-        self._predictions = (logits.detach().softmax(dim=1), prediction)
-        self._inside = valid
-
-    def after_step(self, step: int) -> None:
+    def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Move the teacher."""
         self.teacher.update(step, self.student)
 
@@ -168,10 +208,11 @@ class StudentTeacher(Method):
         """The student alone."""
         return [self.student]
 
-    def health(self, batch: Batch) -> dict[str, float]:  # noqa: ARG002 - part of the contract
-        """Class shares of the teacher's last labels, and how far the student is from them."""
-        if self._predictions is None or self._inside is None:
-            return {}
-        student, teacher = self._predictions
-        fractions = predicted_fractions(teacher, self._inside)
-        return fractions | divergence_figures(student, teacher, self._inside)
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the teacher's labels, and how far the student is from them.
+
+        The output's pseudo-labels begin with the probabilities of student and teacher.
+        """
+        student, teacher = output.pseudo_labels[:2]
+        valid = batch.first.valid[batch.labelled_count :]
+        return pair_health(teacher, (student, teacher), valid)

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, labelled_loss
-from tracoco.methods.parts.pseudo_label_statistics import class_fractions
+from tracoco.methods.health import PseudoLabelHealth, class_fractions
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
 from tracoco.networks.light_unet import Pointwise
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
@@ -135,14 +135,11 @@ class TwoHeads(Method):
         self._distance_weight = config.distance_weight
         self._largest_weight = config.unsupervised_weight
         self._rampup_steps = config.rampup_steps or facts.total_steps
-        self._predictions: tuple[Tensor, Tensor] | None = None
 
     def look(self, crops: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B, C, ...] and signed distances [B, C - 1, ...] of the crops."""
         features = self.network.decode(self.network.encode(crops))
-        logits, maps = self.network.head(features).float(), self.distance_head(features)
-        self._predictions = logits.detach(), maps.detach()
-        return logits, maps
+        return self.network.head(features).float(), self.distance_head(features)
 
     def learn_labels(self, batch: Batch, logits: Tensor, maps: Tensor) -> dict[str, Tensor]:
         """What both heads learn from the labelled crops."""
@@ -163,14 +160,17 @@ class TwoHeads(Method):
         """Also the distance head, which is no network."""
         return [*super().parameter_groups(), {"params": list(self.distance_head.parameters())}]
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """Class shares of the last masks, and where both heads put every class alike."""
-        if self._predictions is None:
-            return {}
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """Class fractions of the masks, and where both heads put every class alike.
+
+        The output's pseudo-labels begin with the logits and the signed distances of all crops.
+        """
         valid = batch.first.valid[batch.labelled_count :]
-        logits, maps = (prediction[batch.labelled_count :] for prediction in self._predictions)
+        logits, maps = (each[batch.labelled_count :] for each in output.pseudo_labels[:2])
         labels = most_likely(logits)
         masks = torch.stack([labels == k for k in range(1, self.classes)], dim=1)
         alike = ((maps < 0) == masks).all(dim=1)
-        agreement = {"head_agreement": float(masked_mean(alike, valid))}
-        return class_fractions(labels, self.classes, valid) | agreement
+        return PseudoLabelHealth(
+            class_fractions(labels, self.classes, valid),
+            further={"head_agreement": float(masked_mean(alike, valid))},
+        )

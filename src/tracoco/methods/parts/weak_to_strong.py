@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import Method, RunFacts
+from tracoco.methods.health import PseudoLabelHealth, predicted_fractions
+from tracoco.methods.method import Method, RunFacts, StepOutput
 from tracoco.methods.parts.cutmix import check_partners, draw_small_mix
-from tracoco.methods.parts.pseudo_label_pass import PseudoLabelPass, clean_pass
-from tracoco.methods.parts.pseudo_label_statistics import predicted_fractions
 from tracoco.methods.parts.strong_view import strong_view
+from tracoco.methods.parts.student_teacher import PseudoLabelPass, clean_pass
 from tracoco.settings import Settings
 
 
@@ -71,7 +71,6 @@ class WeakToStrong(Method):
         self.config = config
         self.network = network
         self.limits = facts.intensity_limits
-        self._pseudo_labels: Tensor | None = None
 
     def predictions(self, batch: Batch, logits: Tensor) -> Predictions:
         """What pseudo-labels are made of; `logits` are those of the training pass, of all crops."""
@@ -84,7 +83,6 @@ class WeakToStrong(Method):
                 given = self.network(crops).float().softmax(dim=1)
         if form != "training":
             own = given
-        self._pseudo_labels = own
         return Predictions(crops, batch.first.valid[unlabelled], own, given)
 
     def plain_lesson(self, predictions: Predictions) -> Lesson:
@@ -105,15 +103,14 @@ class WeakToStrong(Method):
         confidence, label = probability.max(dim=1)
         return Lesson(crops, valid, label, (confidence >= self.config.threshold) & valid)
 
-    def health(self, batch: Batch) -> dict[str, float]:
-        """How many of the last pseudo-labels are sure enough to count, and their class shares.
+    def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
+        """How many pseudo-labels are sure enough to count, and their class fractions.
 
         A class that a network finds everywhere but is nowhere sure of teaches nothing, while the
         others grow at its cost.
         """
-        if self._pseudo_labels is None:
-            return {}
-        valid, labels = batch.first.valid[batch.labelled_count :], self._pseudo_labels
+        (labels,) = output.pseudo_labels
+        valid = batch.first.valid[batch.labelled_count :]
         sure = (labels.amax(dim=1) >= self.config.threshold) & valid
-        fractions = predicted_fractions(labels, sure) if sure.any() else {}
-        return fractions | {"likely": float(masked_mean(sure, valid))}
+        fractions = predicted_fractions(labels, sure) if sure.any() else ()
+        return PseudoLabelHealth(fractions, likely=float(masked_mean(sure, valid)))

@@ -213,8 +213,8 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
             for case in sorted(evaluation.cases, key=lambda case: case.case)
             if case.dice is not None
         },
-        seconds=sum(record["seconds"] for record in log),
-        seconds_a_step=median(record["seconds"] for record in log),
+        seconds=sum(record.seconds for record in log),
+        seconds_a_step=median(record.seconds for record in log),
         seconds_a_case=median(predictions.seconds) + _cleaning(predictions, protocol),
         versions={key: facts[key] for key in versions() if key in facts},
         peak_mb=noted_peak(folder),

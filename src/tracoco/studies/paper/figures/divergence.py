@@ -7,7 +7,7 @@ from statistics import fmean
 
 from tracoco.errors import UserError
 from tracoco.runs.folder import RunFolder
-from tracoco.runs.log import Record, read_log
+from tracoco.runs.log import StepRecord, read_log
 from tracoco.studies.paper.figure import Drawn, Row
 from tracoco.studies.paper.figures.settings import (
     FigureRun,
@@ -60,19 +60,20 @@ def divergence(request: PaperRequest, data: str) -> Drawn:
     return Drawn(figure, rows, notes)
 
 
-def stages(log: Sequence[Record], steps: int) -> list[Stage]:
+def stages(log: Sequence[StepRecord], steps: int) -> list[Stage]:
     """The parts of a run that have steps with a measurement."""
-    parts: dict[int, list[Record]] = defaultdict(list)
+    parts: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for record in log:
-        if "agreement" in record["health"]:
-            parts[record["step"] * STAGES // steps + 1].append(record["health"])
+        agreement, distance = record.health.agreement, record.health.distance
+        if agreement is not None and distance is not None:
+            parts[record.step * STAGES // steps + 1].append((agreement, distance))
     if not parts:
         raise UserError("the log has no measurement of two networks; delete the run and train anew")
     return [
         Stage(
             number,
-            fmean(health["agreement"] for health in part),
-            fmean(health["distance"] for health in part),
+            fmean(agreement for agreement, _ in part),
+            fmean(distance for _, distance in part),
         )
         for number, part in sorted(parts.items())
     ]

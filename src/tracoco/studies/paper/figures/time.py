@@ -84,7 +84,7 @@ def step_seconds(folder: Path) -> list[float]:
             f"{folder} has {len(log)} steps, of which the first {WARM_UP} are not timed; "
             f"leave training.steps out, or set it to more than {WARM_UP}"
         )
-    return [record["seconds"] for record in log[WARM_UP:]]
+    return [record.seconds for record in log[WARM_UP:]]
 
 
 def half_interquartile(values: Sequence[float]) -> float:
