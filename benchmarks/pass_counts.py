@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.methods.method import Method
-from tracoco.networks.layers import Decoder, Encoder, Stages
+from tracoco.networks.network import Decoder, Encoder, Stages
 
 HALF = 0.5
 """An encoder or a decoder alone."""

@@ -10,8 +10,8 @@ from samples import make_project, measured, write_balls
 
 from tracoco.config import ADDED_LATER, recorded_settings
 from tracoco.console import progress_console
-from tracoco.digest import digest
 from tracoco.errors import UserError
+from tracoco.files import digest
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.create import init_project

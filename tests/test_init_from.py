@@ -12,8 +12,7 @@ from tracoco.files import read_json, write_json, write_text
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.reporting.page import write_report
-from tracoco.runs.checkpoint import load_checkpoint, method_state
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
 from tracoco.training import trainer as training
 from tracoco.training.train import train
 

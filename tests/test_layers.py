@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "text", "malloc", "digest", "files", "geometry", "components", "slices"),
+    *("errors", "text", "malloc", "files", "geometry", "components", "slices"),
     *(
         "settings",
         "augmentation_config",

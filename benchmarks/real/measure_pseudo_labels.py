@@ -30,8 +30,7 @@ from tracoco.methods.parts.student_teacher import clean_pass
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.runs.build import run_crop, run_method
-from tracoco.runs.checkpoint import load_checkpoint
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, load_checkpoint
 from tracoco.studies.benchmark.grid import GridRun
 
 ROOT = Path(__file__).parent

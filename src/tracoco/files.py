@@ -1,4 +1,4 @@
-"""Files that are either the old one or the whole new one, never half of it."""
+"""Files that are either the old one or the whole new one, never half of it, and digests."""
 
 import errno
 import hashlib
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 
@@ -70,3 +73,15 @@ def content_hash(path: Path) -> str:
     """SHA-256 of a file's content, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a value's JSON, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """SHA-256 of an array's shape and numbers."""
+    known = hashlib.sha256(str(array.shape).encode())
+    known.update(np.ascontiguousarray(array).data)
+    return known.hexdigest()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from samples import make_project
 
-from tracoco.digest import digest
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
+from tracoco.files import digest
 from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.planner import make_plan

@@ -21,8 +21,7 @@ from tracoco.inference.sliding_window import predict_volume, window_places
 from tracoco.inference.window_size import Demand, chosen_cover
 from tracoco.methods.method import evaluating
 from tracoco.networks.build import build_network
-from tracoco.networks.layers import Decoder, Encoder
-from tracoco.networks.network import Network
+from tracoco.networks.network import Decoder, Encoder, Network
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.training.step_cost import PeakMemory

@@ -8,7 +8,7 @@ from tracoco.errors import UserError
 from tracoco.inference.folding import fast_network
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.build import build_network
-from tracoco.networks.layers import Up
+from tracoco.networks.network import Up
 
 WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")
 

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.methods.duwm import DUWM
 from tracoco.methods.method import RunFacts, build_method
-from tracoco.networks.layers import Decoder, Encoder, Up
-from tracoco.networks.network import Network
+from tracoco.networks.network import Decoder, Encoder, Network, Up
 from tracoco.settings import MethodChoice
 
 STEPS = 30

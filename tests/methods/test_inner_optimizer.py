@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
-from tracoco.runs.checkpoint import load_checkpoint, save_checkpoint
+from tracoco.runs.folder import load_checkpoint, save_checkpoint
 
 GIVEN = torch.tensor([1.0, -2.0, 3.0])
 

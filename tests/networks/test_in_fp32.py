@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracoco.networks.layers import Recomputed
+from tracoco.networks.network import Recomputed
 from tracoco.training.bf16_layers import follow_autocast, keep_in_fp32, stays_in_fp32
 
 MAPS = torch.rand(2, 4, 8, 8, 8, generator=torch.Generator().manual_seed(0))

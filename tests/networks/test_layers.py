@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tracoco.networks.layers import add, concatenate, interpolate, level_widths
+from tracoco.networks.network import add, concatenate, interpolate, level_widths
 
 
 def test_widths_double() -> None:

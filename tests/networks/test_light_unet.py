@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.networks.layers import Up, interpolate
 from tracoco.networks.light_unet import (
     Double,
     LightUNet,
@@ -17,6 +16,7 @@ from tracoco.networks.light_unet import (
     Pointwise,
     Residual,
 )
+from tracoco.networks.network import Up, interpolate
 
 
 def test_size() -> None:

@@ -14,8 +14,7 @@ from tracoco.errors import UserError
 from tracoco.geometry import total_stride
 from tracoco.networks import NETWORKS
 from tracoco.networks.build import build_network, check_crop
-from tracoco.networks.layers import Up
-from tracoco.networks.network import Network, with_features
+from tracoco.networks.network import Network, Up, with_features
 
 ROWS = [(name, dimensions) for name, facts in NETWORKS.items() for dimensions in facts.builders]
 UPS: tuple[Up, ...] = get_args(Up)

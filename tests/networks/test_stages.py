@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from tracoco.networks.layers import Decoder, Encoder
+from tracoco.networks.network import Decoder, Encoder
 
 
 def double() -> nn.Module:

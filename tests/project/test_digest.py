@@ -1,4 +1,4 @@
-from tracoco.digest import digest
+from tracoco.files import digest
 
 
 def test_the_order_of_keys_does_not_matter_and_that_of_lists_does() -> None:

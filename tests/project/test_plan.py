@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tracoco.digest import digest
 from tracoco.errors import UserError
+from tracoco.files import digest
 from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import Fingerprint, Foreground, LabelValue
 from tracoco.project.plan import Plan, read_plan, write_plan

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from tracoco.config import TrainingConfig
 from tracoco.methods import METHODS
-from tracoco.networks.layers import Stages
+from tracoco.networks.network import Stages
 from tracoco.training import acceleration as precision
 from tracoco.training.acceleration import Arrangement, arrange
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.runs.checkpoint import load_checkpoint, save_checkpoint
+from tracoco.runs.folder import load_checkpoint, save_checkpoint
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_row
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
-from tracoco.runs.checkpoint import load_checkpoint, method_state
+from tracoco.runs.folder import load_checkpoint, method_state
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
 from tracoco.training.distributed import StopRequest, Team

@@ -16,7 +16,7 @@ from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput
 from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
-from tracoco.runs.checkpoint import load_checkpoint
+from tracoco.runs.folder import load_checkpoint
 from tracoco.runs.log import read_log
 from tracoco.training.acceleration import Arrangement
 from tracoco.training.distributed import StopRequest, Team

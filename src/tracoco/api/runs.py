@@ -24,8 +24,7 @@ from tracoco.presets import load_config, with_overrides
 from tracoco.reporting.comparison import ComparisonRow, compare_runs
 from tracoco.reporting.page import write_report
 from tracoco.reporting.run_record import RunRecord, ScoreSet
-from tracoco.runs.checkpoint import Weights
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, Weights
 from tracoco.text import html_table
 from tracoco.training.train import train as train_run
 

@@ -31,7 +31,7 @@ from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import Predict
 from tracoco.methods.method import evaluating
 from tracoco.project.preprocess import to_network_grid
-from tracoco.runs.checkpoint import Weights
+from tracoco.runs.folder import Weights
 from tracoco.scans.reader import read_images
 from tracoco.settings import checked
 

@@ -20,8 +20,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tracoco.methods.method import Method, evaluating
-from tracoco.networks.layers import CHANNELS_LAST
 from tracoco.networks.light_unet import SLOPE, Double, Pointwise, Residual
+from tracoco.networks.network import CHANNELS_LAST
 from tracoco.networks.statistics import SplitBatchNorm2d, SplitBatchNorm3d
 
 Place = tuple[nn.Module, str]

@@ -23,8 +23,7 @@ from tracoco.inference.manifest import (
 )
 from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.project.preprocess import check_channels
-from tracoco.runs.checkpoint import Weights
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, Weights
 from tracoco.scans.reader import read_grids, read_images, scan_stem
 
 DICOM_SEG = "dicom-seg"

@@ -24,8 +24,7 @@ from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
 from tracoco.runs.build import choose_device, run_crop, run_method
-from tracoco.runs.checkpoint import Weights, has_averaged, load_checkpoint, method_state
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, Weights, has_averaged, load_checkpoint, method_state
 from tracoco.scans.in_memory import as_scan
 from tracoco.scans.nifti import write_map
 from tracoco.scans.reader import read_image, write_label

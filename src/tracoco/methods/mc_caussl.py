@@ -9,7 +9,7 @@ from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
 from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
-from tracoco.networks.layers import Up
+from tracoco.networks.network import Up
 
 WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")
 

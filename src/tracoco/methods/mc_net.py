@@ -20,7 +20,7 @@ from tracoco.methods.parts.decoders import (
     level_heads,
     released_rampup,
 )
-from tracoco.networks.layers import Up
+from tracoco.networks.network import Up
 from tracoco.settings import Settings
 
 WAYS_UP: dict[int, tuple[Up, ...]] = {

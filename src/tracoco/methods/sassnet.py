@@ -13,7 +13,7 @@ from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
 from tracoco.methods.parts.two_heads import TwoHeads, TwoHeadsConfig
-from tracoco.networks.layers import CONVOLUTION
+from tracoco.networks.network import CONVOLUTION
 
 SLOPE = 0.2
 DROPOUT = 0.5

@@ -12,7 +12,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
-from tracoco.networks.layers import CONVOLUTION, Up
+from tracoco.networks.network import CONVOLUTION, Up
 from tracoco.settings import Settings
 
 

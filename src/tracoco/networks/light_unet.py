@@ -11,8 +11,16 @@ from torch import Tensor, nn
 
 from tracoco.geometry import Index, Strides, total_stride
 from tracoco.networks import NETWORKS
-from tracoco.networks.layers import CONVOLUTION, TRANSPOSED, Decoder, Encoder, Up, add, level_widths
-from tracoco.networks.network import Network
+from tracoco.networks.network import (
+    CONVOLUTION,
+    TRANSPOSED,
+    Decoder,
+    Encoder,
+    Network,
+    Up,
+    add,
+    level_widths,
+)
 from tracoco.networks.statistics import SplitBatchNorm2d, SplitBatchNorm3d
 
 FACTS = NETWORKS["light-unet"]

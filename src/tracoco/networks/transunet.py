@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tracoco.networks.layers import Decoder, Encoder, Up, concatenate, interpolate
-from tracoco.networks.network import Network
+from tracoco.networks.network import Decoder, Encoder, Network, Up, concatenate, interpolate
 
 MOST_GROUPS = 32
 

@@ -5,8 +5,15 @@ from itertools import pairwise
 
 from torch import nn
 
-from tracoco.networks.layers import Decoder, Encoder, Up, concatenate, interpolate, level_widths
-from tracoco.networks.network import Network
+from tracoco.networks.network import (
+    Decoder,
+    Encoder,
+    Network,
+    Up,
+    concatenate,
+    interpolate,
+    level_widths,
+)
 
 LEVELS = 5
 DROPOUT_3D = 0.3

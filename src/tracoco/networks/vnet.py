@@ -4,8 +4,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from tracoco.networks.layers import Decoder, Encoder, Up, add, interpolate, level_widths
-from tracoco.networks.network import Network
+from tracoco.networks.network import Decoder, Encoder, Network, Up, add, interpolate, level_widths
 
 ENCODER_DEPTHS = (1, 2, 3, 3, 3)
 DECODER_DEPTHS = (3, 3, 2, 1)

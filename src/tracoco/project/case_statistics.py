@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.digest import array_digest, digest
 from tracoco.errors import UserError
+from tracoco.files import array_digest, digest
 from tracoco.geometry import Box, whole
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader, Shape, Spacing
 

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.files import content_hash, read_json, write_json
+from tracoco.files import content_hash, digest, read_json, write_json
 from tracoco.settings import Settings, checked
 
 SAFE_ID = re.compile(r"\w[\w .+@=,()-]*")

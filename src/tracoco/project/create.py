@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from tracoco.digest import digest
 from tracoco.errors import UserError
+from tracoco.files import digest
 from tracoco.project.cases import Case, write_cases
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.folder import Origin, Project, write_origin

@@ -9,9 +9,8 @@ import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
 from tracoco.config import BATCH, Precision
-from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.files import write_text
+from tracoco.files import digest, write_text
 from tracoco.geometry import Index, Strides
 from tracoco.project.derive import (
     Axis,

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from tracoco.digest import digest
 from tracoco.errors import UserError, raise_all
-from tracoco.files import read_json, write_json
+from tracoco.files import digest, read_json, write_json
 from tracoco.project.cases import Case
 from tracoco.settings import Settings, checked
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.digest import digest
 from tracoco.errors import UserError
-from tracoco.files import atomic_path, read_json, write_json
+from tracoco.files import atomic_path, digest, read_json, write_json
 from tracoco.geometry import Box
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits

@@ -1,25 +1,39 @@
-"""A run's folder: all that is needed to go on with it, or to predict with it elsewhere."""
+"""A run's folder: settings, plan, splits, facts and checkpoints.
+
+It holds all that is needed to resume the run, or to predict with it elsewhere.
+"""
 
 import importlib.metadata
+import io
+import pickle
 import platform
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from zipfile import BadZipFile
 
+import torch
 import yaml
 
 from tracoco.config import Config, parse_recorded
 from tracoco.errors import UserError
-from tracoco.files import read_json, write_json, write_text
+from tracoco.files import atomic_path, read_json, write_json, write_text
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.splits import Splits, read_splits, write_splits
+from tracoco.settings import with_new_names
 
 DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
 """What is written before the first step, in this order."""
 CHOSEN_ON_TEST = "best was chosen on the test cases"
 """Stands by everything that is shown of such a checkpoint: its scores estimate nothing."""
+
+
+Checkpoint = dict[str, Any]
+"""Everything that a run needs to go on exactly: tensors and plain values by name."""
+Weights = Literal["averaged", "raw"]
+"""averaged: the moving average over the steps, where a run has one; raw: those of the last step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +149,59 @@ def _git(*words: str) -> str:
     command = [git, "-C", str(Path(__file__).parent), *words]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     return result.stdout.strip()
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; killed at any moment, the old one or the new one is there."""
+    # Through memory: torch's own writer reports a full disk as an error of its internals.
+    buffer = io.BytesIO()
+    torch.save(checkpoint, buffer)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
+
+
+def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+    """Read a checkpoint: tensors and plain values only, nothing in it is executed."""
+    try:
+        checkpoint: Checkpoint = torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; this run has not saved it") from None
+    except (RuntimeError, EOFError, BadZipFile, pickle.UnpicklingError, OSError) as error:
+        raise UserError(
+            f"{path} is damaged or is not a checkpoint; use another one, "
+            "or train again into a new folder"
+        ) from error
+    return checkpoint
+
+
+def has_averaged(checkpoint: Checkpoint) -> bool:
+    """Whether averaged weights were saved beside the raw ones."""
+    return bool(checkpoint.get("averaged"))
+
+
+def method_state(checkpoint: Checkpoint, weights: Weights = "averaged") -> dict[str, Any]:
+    """The state of a method as it predicts: with its averaged weights, if it has any."""
+    averaged = checkpoint.get("averaged", {}) if weights == "averaged" else {}
+    return {**checkpoint["method"], **averaged}
+
+
+def check_identity(checkpoint: Checkpoint, expected: Checkpoint, path: Path) -> None:
+    """Refuse to resume from a checkpoint that was saved with other settings, data or processes."""
+    for key, value in expected.items():
+        found = checkpoint.get(key)
+        if key == "method settings" and found is not None:
+            found = with_new_names(found)
+        if found != value:
+            there, here = _differing(found, value)
+            raise UserError(
+                f"{path} was saved with other {key}: {there}, now {here}; "
+                "resume with the same, or train into a new folder"
+            )
+
+
+def _differing(found: Any, expected: Any) -> tuple[Any, Any]:
+    """Two values; of two groups of settings only those that are not the same."""
+    if not (isinstance(found, dict) and isinstance(expected, dict)):
+        return found, expected
+    keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
+    return {key: found.get(key) for key in keys}, {key: expected.get(key) for key in keys}

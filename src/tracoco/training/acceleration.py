@@ -12,7 +12,7 @@ from tracoco.config import TrainingConfig
 from tracoco.errors import first_line
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.from_monai import FAULTS
-from tracoco.networks.layers import CHANNELS_LAST, Recomputed, Stages
+from tracoco.networks.network import CHANNELS_LAST, Recomputed, Stages
 from tracoco.training.bf16_layers import Trials, follow_autocast, keep_in_fp32, try_layers
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}

@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from tracoco.methods.method import Method, evaluating
 from tracoco.methods.parts.inner_optimizer import InnerOptimizer
-from tracoco.networks.layers import CHANNELS_LAST
+from tracoco.networks.network import CHANNELS_LAST
 
 
 class InFp32:

@@ -11,8 +11,7 @@ from tracoco.files import content_hash
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_strides
-from tracoco.runs.checkpoint import load_checkpoint, method_state
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
 
 if TYPE_CHECKING:
     from tracoco.training.experiment import Experiment

@@ -15,7 +15,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput, evaluating
-from tracoco.runs.checkpoint import Checkpoint, check_identity, load_checkpoint, save_checkpoint
+from tracoco.runs.folder import Checkpoint, check_identity, load_checkpoint, save_checkpoint
 from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.training.acceleration import Arrangement, arrange
 from tracoco.training.distributed import StopRequest, Team

@@ -11,8 +11,8 @@ import yaml
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from tracoco.config import Config, recorded_settings
-from tracoco.digest import digest
 from tracoco.errors import UserError, did_you_mean, raise_all
+from tracoco.files import digest
 from tracoco.methods.method import resolved_choice
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan

@@ -6,17 +6,16 @@ from pathlib import Path
 from rich.console import Console
 
 from tracoco.config import Config
-from tracoco.digest import digest
 from tracoco.errors import Stopped
 from tracoco.evaluation.evaluate import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
+from tracoco.files import digest
 from tracoco.inference.manifest import merged_manifest
 from tracoco.inference.predict import predict_scans
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.runs.build import choose_device, run_method
-from tracoco.runs.checkpoint import load_checkpoint
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, load_checkpoint
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import (
     RunResult,

@@ -24,8 +24,7 @@ from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.build import resolved, run_method
-from tracoco.runs.checkpoint import save_checkpoint
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, save_checkpoint
 from tracoco.settings import checked
 from tracoco.studies.paper.case_lists import DATASETS, case_list
 from tracoco.studies.paper.recipe import CROPPED, RECIPES
