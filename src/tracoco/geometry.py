@@ -1,4 +1,4 @@
-"""Boxes on a voxel grid: where crops lie and overlap, which windows cover a volume."""
+"""Boxes on a voxel grid: where crops lie and overlap, which windows cover a volume; strides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,3 +89,20 @@ def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
 def total_stride(strides: Strides) -> Index:
     """Voxels of the finest level that lie along each axis of one voxel of the coarsest."""
     return tuple(map(prod, zip(*strides, strict=True)))
+
+
+def form_problem(strides: Strides, dimensions: int) -> str:
+    """What is wrong with strides as a person wrote them; empty if nothing is."""
+    if any(len(stride) != dimensions for stride in strides):
+        return f"each level needs {dimensions} numbers, one an axis"
+    if any(not set(stride) <= {1, 2} or 2 not in stride for stride in strides):
+        return "each level halves some axes (2) and leaves the others (1)"
+    return ""
+
+
+def crop_problem(strides: Strides, crop: Sequence[int]) -> str:
+    """Why a crop cannot go down these levels; empty if it can. Without levels it always can."""
+    for axis, (size, step) in enumerate(zip(crop, total_stride(strides), strict=False)):
+        if size % step or (step > 1 and size < 2 * step):
+            return f"{size} voxels along axis {axis} do not make 2 or more of {step} each"
+    return ""

@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tracoco.geometry import Box, whole
-from tracoco.project.case_statistics import content_box
+from tracoco.scans.scan import content_box
 
 
 def image(*channels: NDArray[np.float32]) -> NDArray[np.float32]:

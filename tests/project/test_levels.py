@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.geometry import total_stride
-from tracoco.project.derive import choose_strides, crop_problem, form_problem
+from tracoco.geometry import crop_problem, form_problem, total_stride
+from tracoco.project.derive import choose_strides
 from tracoco.project.planner import choose_crop
 
 

@@ -17,8 +17,8 @@ from tracoco.files import write_json
 from tracoco.inference.manifest import map_files, merged_manifest
 from tracoco.malloc import freed_memory_kept, reused_blocks
 from tracoco.project.folder import Project
-from tracoco.project.layouts.community import case_name, volumes_below
-from tracoco.scans.reader import read_label, scans_in
+from tracoco.project.layouts.community import volumes_below
+from tracoco.scans.reader import case_name, read_label, scans_in
 from tracoco.scans.scan import SAME_GRID, LabelScan, voxels_apart
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from tracoco.errors import UserError
 from tracoco.inference.manifest import PredictedCase
 from tracoco.project.folder import Project
-from tracoco.project.layouts.community import case_name, volumes_below
-from tracoco.scans.reader import WRITTEN, is_scan, scan_stem, scans_in
+from tracoco.project.layouts.community import volumes_below
+from tracoco.scans.reader import WRITTEN, case_name, is_scan, scan_stem, scans_in
 
 CHANNEL = re.compile(r"(.+)_(\d{4})")
 """A case and the number of a channel, as nnU-Net names its files."""

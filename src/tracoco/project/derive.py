@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from tracoco.geometry import Index, Strides, total_stride
+from tracoco.geometry import Index, Strides
 from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import Fingerprint
 from tracoco.scans.scan import Shape, Spacing
@@ -14,8 +14,6 @@ Axis = Literal[0, 1, 2]
 Window = tuple[float, float]
 Voxels = Literal["above_background", "above_air", "all"]
 """The voxels of a scan whose intensities say what it is normalised by."""
-Sides = tuple[float | None, float | None, float | None]
-"""Of a voxel in mm; None is what each scan has."""
 
 AXES: tuple[Axis, Axis, Axis] = (0, 1, 2)
 ANISOTROPIC = 3
@@ -26,6 +24,14 @@ AIR = -500
 """Hounsfield units: air is -1000, and no other kind of scan goes so low."""
 DARK = 0.1
 """Voxels below this share of the way from the 0.5 to the 99.5 percentile are as dark as air."""
+SMALLEST = 3
+"""An axis is not halved to fewer voxels: a kernel of three would see little but padding."""
+LONGER = 2
+"""An axis whose voxels are more than so many times longer than the finest waits for the others."""
+LEAST_AXES = 2
+"""A level that halves fewer axes costs memory and sees little more."""
+MOST_LEVELS = 4
+"""Below the finest, as many as in the networks of the paper."""
 
 
 def median_of(rows: Sequence[Sequence[float]]) -> tuple[float, float, float]:
@@ -83,15 +89,6 @@ def slices_first(axis: int) -> Shape:
     """The canonical axis of each stored axis of a 2D project."""
     second, third = (other for other in AXES if other != axis)
     return (axis, second, third)
-
-
-def resampled_shape(shape: Shape, spacing_mm: Spacing, axes: Shape, target: Sides) -> Shape:
-    """Voxels along each stored axis once a voxel has the target's sides, where it has some."""
-    a, b, c = (
-        shape[axis] if side is None else max(1, round(shape[axis] * spacing_mm[axis] / side))
-        for axis, side in zip(axes, target, strict=True)
-    )
-    return (a, b, c)
 
 
 def choose_windows(fingerprint: Fingerprint) -> tuple[Window | None, ...]:
@@ -156,16 +153,6 @@ def _suitable(values: Intensities) -> Voxels | None:
     return "above_background" if dark == low else "all"
 
 
-SMALLEST = 3
-"""An axis is not halved to fewer voxels: a kernel of three would see little but padding."""
-LONGER = 2
-"""An axis whose voxels are more than so many times longer than the finest waits for the others."""
-LEAST_AXES = 2
-"""A level that halves fewer axes costs memory and sees little more."""
-MOST_LEVELS = 4
-"""Below the finest, as many as in the networks of the paper."""
-
-
 def choose_strides(crop: Sequence[int], spacing_mm: Sequence[float | None]) -> Strides:
     """The levels of a network for a crop; none where not even one can be made.
 
@@ -195,20 +182,3 @@ def _stride(sizes: Sequence[int], sides: Sequence[float]) -> Index:
     # Nor does it wait where too few others would make a level without it.
     halved = ready if sum(ready) >= LEAST_AXES else able
     return tuple(2 if half else 1 for half in halved)
-
-
-def form_problem(strides: Strides, dimensions: int) -> str:
-    """What is wrong with strides as a person wrote them; empty if nothing is."""
-    if any(len(stride) != dimensions for stride in strides):
-        return f"each level needs {dimensions} numbers, one an axis"
-    if any(not set(stride) <= {1, 2} or 2 not in stride for stride in strides):
-        return "each level halves some axes (2) and leaves the others (1)"
-    return ""
-
-
-def crop_problem(strides: Strides, crop: Sequence[int]) -> str:
-    """Why a crop cannot go down these levels; empty if it can. Without levels it always can."""
-    for axis, (size, step) in enumerate(zip(crop, total_stride(strides), strict=False)):
-        if size % step or (step > 1 and size < 2 * step):
-            return f"{size} voxels along axis {axis} do not make 2 or more of {step} each"
-    return ""

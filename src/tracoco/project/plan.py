@@ -11,17 +11,8 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_va
 from tracoco.config import BATCH, Precision
 from tracoco.errors import UserError
 from tracoco.files import digest, write_text
-from tracoco.geometry import Index, Strides
-from tracoco.project.derive import (
-    Axis,
-    Voxels,
-    Window,
-    choose_strides,
-    crop_problem,
-    form_problem,
-    resampled_shape,
-    slices_first,
-)
+from tracoco.geometry import Index, Strides, crop_problem, form_problem
+from tracoco.project.derive import Axis, Voxels, Window, choose_strides, slices_first
 from tracoco.scans.scan import Shape, Spacing
 from tracoco.settings import Settings, checked
 
@@ -193,7 +184,10 @@ class Plan(Settings):
 
     def stored_shape(self, shape: Shape, spacing_mm: Spacing) -> Shape:
         """Shape in the store of a scan with this canonical shape and spacing."""
-        a, b, c = resampled_shape(shape, spacing_mm, self.stored_axes, self.spacing_mm)
+        a, b, c = (
+            shape[axis] if side is None else max(1, round(shape[axis] * spacing_mm[axis] / side))
+            for axis, side in zip(self.stored_axes, self.spacing_mm, strict=True)
+        )
         return (shape[self.slice_axis] if self.slice_axis is not None else a, b, c)
 
     def hash(self) -> str:

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
-from tracoco.project.case_statistics import content_box
 from tracoco.project.derive import DARK
 from tracoco.project.plan import FARTHEST, Plan
-from tracoco.scans.scan import Shape, Spacing, c_order
+from tracoco.scans.scan import Shape, Spacing, c_order, content_box
 
 Channel = NDArray[np.float32]
 

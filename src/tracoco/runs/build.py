@@ -9,12 +9,12 @@ from torch import nn
 
 from tracoco.config import FILTERS, STEPS, Config, NetworkConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Index, Strides
+from tracoco.geometry import Index, Strides, crop_problem, form_problem
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks import network_facts
 from tracoco.networks.build import build_network, check_crop, check_strided, is_strided
 from tracoco.networks.statistics import split_statistics
-from tracoco.project.derive import choose_strides, crop_problem, form_problem
+from tracoco.project.derive import choose_strides
 from tracoco.project.plan import Plan
 
 

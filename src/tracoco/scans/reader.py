@@ -1,5 +1,6 @@
 """Read and write scans, whatever their format, which their names tell."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -97,6 +98,20 @@ def scan_stem(path: Path) -> str:
     _, suffix = _known(path)
     name = path.absolute().name
     return name[: len(name) - len(suffix)]
+
+
+HDF5_ENDING = re.compile(r"(_mri_norm2|_norm)$")
+"""What the common HDF5 files have behind the name of the case."""
+
+
+def case_name(file: Path) -> str:
+    """The case that a scan is of: the name of its file, or of its folder if all are called alike.
+
+    The endings of the common HDF5 files are no part of a name.
+    """
+    if file.name == "mri_norm2.h5":
+        return file.absolute().parent.name
+    return HDF5_ENDING.sub("", scan_stem(file)) if file.suffix == ".h5" else scan_stem(file)
 
 
 def has_label(path: Path) -> bool:

@@ -13,7 +13,7 @@ from tracoco.errors import UserError, collected, raise_all
 from tracoco.project.cases import Case, unsafe_ids
 from tracoco.project.layouts.pairing import Found, label_inside
 from tracoco.project.splits import Splits
-from tracoco.scans.reader import scan_stem
+from tracoco.scans.reader import HDF5_ENDING, case_name, scan_stem
 
 NAMES = {
     "train": ("train", "train_slices"),
@@ -80,7 +80,6 @@ def _id(line: str, known: set[str]) -> str:
 
 PLACES = ("*/mri_norm2.h5", "data/*.h5", "*.h5", "data/slices/*.h5")
 """Volumes before slices: a volume is what a result is wanted for."""
-ENDING = re.compile(r"(_mri_norm2|_norm)$")
 DEEPEST = 3
 """Folders between the folder that is given and its files: downloads come in one or two."""
 FRAME = re.compile(r"(patient\d+)_frame\d+")
@@ -134,16 +133,6 @@ def volumes_below(data: Path) -> dict[str, Path]:
     return {case: files[0] for case, files in sorted(found.items())}
 
 
-def case_name(file: Path) -> str:
-    """The case that a scan is of: the name of its file, or of its folder if all are called alike.
-
-    The endings of the common HDF5 files are no part of a name.
-    """
-    if file.name == "mri_norm2.h5":
-        return file.absolute().parent.name
-    return ENDING.sub("", scan_stem(file)) if file.suffix == ".h5" else scan_stem(file)
-
-
 def _files(data: Path) -> dict[str, Path]:
     for place in PLACES:
         files = [file.absolute() for file in data.glob(place) if not file.name.startswith(".")]
@@ -151,5 +140,6 @@ def _files(data: Path) -> dict[str, Path]:
             break
     in_folders = place.startswith("*/")
     return {
-        file.parent.name if in_folders else ENDING.sub("", scan_stem(file)): file for file in files
+        file.parent.name if in_folders else HDF5_ENDING.sub("", scan_stem(file)): file
+        for file in files
     }
