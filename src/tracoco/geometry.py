@@ -86,6 +86,12 @@ def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
     return [Box(start, size) for start in product(*starts)]
 
 
+def piece_axis(shape: Sequence[int], window: Index) -> int:
+    """The axis along which a window covers the smallest share of a volume."""
+    fractions = [w / n for n, w in zip(shape, window, strict=True)]
+    return fractions.index(min(fractions))
+
+
 def total_stride(strides: Strides) -> Index:
     """Voxels of the finest level that lie along each axis of one voxel of the coarsest."""
     return tuple(map(prod, zip(*strides, strict=True)))

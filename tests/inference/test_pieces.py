@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.geometry import Box, Index
+from tracoco.geometry import Box, Index, piece_axis
 from tracoco.inference.maps import ScanMaps, disagreement, wanted_maps
 from tracoco.inference.predictor import resampled
 from tracoco.inference.sliding_window import (
     Predict,
     WindowSums,
-    piece_axis,
     predict_pieces,
     predict_volume,
     window_places,

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Index
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.sliding_window import predict_volume, window_places
-from tracoco.inference.window_size import Demand, chosen_cover
+from tracoco.inference.sliding_window import chosen_cover, predict_volume, window_places
+from tracoco.inference.window_size import Demand
 from tracoco.methods.method import evaluating
 from tracoco.networks.build import build_network
 from tracoco.networks.network import Decoder, Encoder, Network

@@ -52,8 +52,8 @@ def predict(
     Example: tracoco predict heart/runs/tracoco-seed0 new_scans labels --save label,entropy
     """
     from tracoco.api.runs import predict as predict_scans
-    from tracoco.inference.inputs import parse_shard
     from tracoco.inference.maps import wanted_maps
+    from tracoco.inference.predict import parse_shard
     from tracoco.runs.folder import RunFolder
 
     cases = predict_scans(

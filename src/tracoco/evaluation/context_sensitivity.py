@@ -24,9 +24,8 @@ from tracoco.errors import raise_all
 from tracoco.evaluation.metrics import dice
 from tracoco.files import read_json, write_json
 from tracoco.geometry import Box, Index, overlap
-from tracoco.inference.inputs import planned_predictions
 from tracoco.inference.manifest import PredictedCase
-from tracoco.inference.predict import unlike_scans
+from tracoco.inference.predict import planned_predictions, unlike_scans
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import Predict
 from tracoco.methods.method import evaluating

@@ -9,8 +9,7 @@ from tracoco.config import InferenceConfig
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Index
 from tracoco.inference.folding import ready_to_predict
-from tracoco.inference.sliding_window import predict_volume
-from tracoco.inference.window_size import chosen_cover
+from tracoco.inference.sliding_window import chosen_cover, predict_volume
 from tracoco.methods.method import Method
 from tracoco.project.store import StoredCase
 

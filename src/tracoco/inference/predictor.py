@@ -15,11 +15,10 @@ from torch import Tensor
 from tracoco.components import remove_small_components
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Index
+from tracoco.geometry import Index, piece_axis
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.maps import ByteMap, ScanMaps, disagreement
-from tracoco.inference.sliding_window import Predict, piece_axis, predict_pieces
-from tracoco.inference.window_size import Cover, chosen_cover
+from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import check_channels, kept_box, to_network_grid

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +10,10 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Box, Index, start_range, windows
+from tracoco.geometry import Box, Index, piece_axis, start_range, windows
+from tracoco.inference.window_size import largest_window, networks_of_any_size
 from tracoco.malloc import freed_memory_kept, reused_blocks
+from tracoco.methods.method import Method
 
 PIECE = 4
 """Rows that are handed on at once; what is made of them at full size stays small."""
@@ -66,6 +69,34 @@ class WindowSums:
         self.first += rows
 
 
+class Cover(NamedTuple):
+    """Windows for a scan."""
+
+    window: Index
+    config: InferenceConfig
+    """With the overlap as a share of these windows, and as many at once as memory allows."""
+    crop: Index
+
+
+def chosen_cover(
+    method: Method, shape: Sequence[int], crop: Index, config: InferenceConfig
+) -> Cover:
+    """The windows for a scan of this shape, as `InferenceConfig.window` says.
+
+    They have the crop's size, or are as large as memory allows. Neighbours have as many voxels in
+    common as windows of the crop's size would have.
+    """
+    free = config.window == "auto" and config.stride is None
+    networks = networks_of_any_size(method) if free else []
+    if not networks:
+        return Cover(crop, config, crop)
+    shared = tuple(n - step for n, step in zip(crop, strides(crop, config.overlap), strict=True))
+    window, most = largest_window(networks, shape, crop, shared, config.memory_gb * 1e9)
+    fractions = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
+    batch = max(1, min(config.batch, most))
+    return Cover(window, config.model_copy(update={"overlap": fractions, "batch": batch}), crop)
+
+
 Predict = Callable[[Tensor], Tensor]
 """Crops [B, C, ...] to class probabilities [B, K, ...]."""
 
@@ -82,7 +113,7 @@ def predict_volume(
     Args:
         predict: the network with its softmax; a window one slice thick reaches it as 2D crops.
         volume: the scan as it was prepared for training.
-        window: size of a window; `window_size.chosen_cover` chooses it.
+        window: size of a window; `chosen_cover` chooses it.
         config: stride or overlap of the windows, their weights, how many go through at once.
         crop: the crop's size, where a window is larger. A smaller scan is padded to the crop on
             both sides, as in training; what a window has beyond that lies behind the scan.
@@ -127,12 +158,6 @@ def predict_pieces(
                 yield from (piece[*across] for piece in sums.finish(box.start[axis], inner))
                 sums.add(box, prediction)
     yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
-
-
-def piece_axis(shape: Sequence[int], window: Index) -> int:
-    """The axis along which a window covers the smallest share of a volume."""
-    fractions = [w / n for n, w in zip(shape, window, strict=True)]
-    return fractions.index(min(fractions))
 
 
 def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[Box]:

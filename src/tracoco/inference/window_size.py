@@ -1,16 +1,13 @@
-"""Which windows a scan is covered with: of the crop's size, or as large as memory allows."""
+"""How large a window may be: by the layers of the networks, and by memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
-from typing import NamedTuple
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tracoco.config import InferenceConfig
-from tracoco.geometry import Index
-from tracoco.inference.sliding_window import piece_axis, strides
+from tracoco.geometry import Index, piece_axis
 from tracoco.methods.method import Method
 from tracoco.networks.light_unet import Double, Pointwise
 from tracoco.networks.network import Network
@@ -38,40 +35,30 @@ FLOAT = 4
 """Bytes of a value."""
 
 
-class Cover(NamedTuple):
-    """Windows for a scan."""
-
-    window: Index
-    config: InferenceConfig
-    """With the overlap as a share of these windows, and as many at once as memory allows."""
-    crop: Index
-
-
-def chosen_cover(
-    method: Method, shape: Sequence[int], crop: Index, config: InferenceConfig
-) -> Cover:
-    """The windows for a scan of this shape, as `InferenceConfig.window` says.
+def largest_window(
+    networks: Sequence[Network], shape: Sequence[int], crop: Index, shared: Index, memory: float
+) -> tuple[Index, int]:
+    """The largest window for a scan within so many bytes, and how many may go through at once.
 
     Where one window for the whole scan would take too much memory, the scan is split evenly, along
-    one axis after the other, and never into windows shorter than the crop. Neighbours have as many
-    voxels in common as windows of the crop's size would have.
+    one axis after the other, and never into windows shorter than the crop.
+
+    Args:
+        networks: that windows go through, one after the other.
+        shape: of the scan.
+        crop: the smallest window.
+        shared: voxels that neighbouring windows have in common along each axis.
+        memory: in bytes.
     """
-    free = config.window == "auto" and config.stride is None
-    networks = _networks_of_any_size(method) if free else []
-    if not networks:
-        return Cover(crop, config, crop)
-    shared = tuple(n - step for n, step in zip(crop, strides(crop, config.overlap), strict=True))
     stride = tuple(map(lcm, *(network.stride for network in networks)))
     flat = len(crop) - len(stride)  # the axis of the slices in 2D projects
     lengths = [[1]] * flat + [
         list(_lengths(*axis))
         for axis in zip(shape[flat:], crop[flat:], stride, shared[flat:], strict=True)
     ]
-    demand, most = Demand.of(networks, shape), config.memory_gb * 1e9
-    window = _largest(lengths, demand, most)
-    fractions = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
-    batch = max(1, min(config.batch, demand.windows_within(window, most)))
-    return Cover(window, config.model_copy(update={"overlap": fractions, "batch": batch}), crop)
+    demand = Demand.of(networks, shape)
+    window = _largest(lengths, demand, memory)
+    return window, demand.windows_within(window, memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +94,7 @@ class Demand:
         return prod(band) * self.sum_bytes
 
 
-def _networks_of_any_size(method: Method) -> list[Network]:
+def networks_of_any_size(method: Method) -> list[Network]:
     """The networks of a method, if windows of any size get the same answer from all of them.
 
     Networks that are not ours do not say which sizes they can take.
