@@ -5,18 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from tracoco.cli.app import (
-    AsJson,
-    app,
-)
+from tracoco.cli.app import AsJson, app
 from tracoco.console import print_json, print_table
 
 Units = Literal["mm", "voxel"]
-
-
 Empty = Literal["missed", "zero"]
-
-
 Named = Literal["paper"]
 
 
@@ -30,7 +23,10 @@ def evaluate(
     ],
     units: Annotated[Units | None, typer.Option(help="Unit of distances. Default: mm.")] = None,
     empty: Annotated[
-        Empty | None, typer.Option(help="Distance of missed structures. Default: undefined.")
+        Empty | None,
+        typer.Option(
+            help="Distance of a missed structure. missed: none (default); zero: 0, as in papers."
+        ),
     ] = None,
     protocol: Annotated[
         Named | None, typer.Option(help="paper: same as --units voxel --empty zero.")
@@ -41,6 +37,11 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score predictions against reference labels.
+
+    Dice and Jaccard are overlaps in percent. ASD is the average distance from the predicted to the
+    true surface, and HD95 the 95th percentile of the distances between both surfaces. Structures
+    without any predicted voxel are counted as missed: their Dice is 0, and they have no distance.
+    Each score is the mean over the structures of a case, then over the cases.
 
     The scores are saved beside the predictions as scores.json. Pass a project folder as TRUTH to
     use its test set.
