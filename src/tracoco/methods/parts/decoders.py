@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth, pair_health
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
-from tracoco.networks.network import CONVOLUTION, Decoder, Up
-from tracoco.networks.network import Network, with_features
+from tracoco.networks.network import CONVOLUTION, Decoder, Network, Up, with_features
 
 
 class Branch(nn.Module):
