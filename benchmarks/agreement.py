@@ -10,7 +10,7 @@ class DisagreementError(Exception):
 
 
 def check_close(what: str, ours: Any, theirs: Any, tolerance: float) -> None:
-    """Refuse numbers that differ by more than a share of the largest of them."""
+    """Refuse numbers that differ by more than a fraction of the largest of them."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     if ours.shape != theirs.shape:
         raise DisagreementError(f"{what}: ours has the shape {ours.shape}, theirs {theirs.shape}")

@@ -21,7 +21,7 @@ from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.training.distributed import StopRequest, Team
 from tracoco.training.experiment import Experiment
-from tracoco.training.logger import Journal, SilentDisplay
+from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer
 
 SHAPE = (200, 180, 88)
@@ -131,11 +131,11 @@ def _against_step(experiment: Experiment, what: str, folder: Path) -> Row:
     )
     waits: list[float] = []
     shares, advice = experiment.labelled_fractions, trainer.method.advice
-    with Journal(folder, 0, shares, SilentDisplay(), advice=advice) as journal:
+    with RunLogger(folder, 0, shares, SilentDisplay(), advice=advice) as logger:
         read_ahead = _timed(batches(source, 0, 20, workers=1), waits)
-        trainer.fit([next(read_ahead)], journal, StopRequest())
+        trainer.fit([next(read_ahead)], logger, StopRequest())
         began = time.perf_counter()
-        trainer.fit(read_ahead, journal, StopRequest())
+        trainer.fit(read_ahead, logger, StopRequest())
         taken = time.perf_counter() - began
     steps = len(waits) - 1
     waited = sum(waits[1:])

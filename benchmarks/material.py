@@ -30,7 +30,7 @@ def draw_scan(shape: Index, seed: int) -> NDArray[np.int16]:
 
 
 def draw_organ(shape: Index, seed: int, size: float = 0.3) -> Mask:
-    """A lumpy ellipsoid around the middle; `size` is its radius as a share of each axis."""
+    """A lumpy ellipsoid around the middle; `size` is its radius as a fraction of each axis."""
     random = np.random.default_rng(seed)
     axes = (np.linspace(-1, 1, n) / (2 * size) for n in shape)
     radius = sum(axis**2 for axis in np.meshgrid(*axes, indexing="ij", sparse=True))

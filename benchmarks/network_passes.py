@@ -48,7 +48,7 @@ def count_crops(networks: Sequence[nn.Module], step: Callable[[], None]) -> tupl
 
 
 def kernel_share(work: Callable[[], None]) -> float:
-    """Share of the time of some work that is spent in convolutions and matrix products."""
+    """Fraction of the time of some work that is spent in convolutions and matrix products."""
     with profile(activities=[ProfilerActivity.CPU]) as watched:
         work()
     events = watched.key_averages()

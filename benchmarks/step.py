@@ -21,7 +21,7 @@ from tracoco.presets import load_config
 from tracoco.runs.build import run_method
 from tracoco.training.acceleration import arrange
 from tracoco.training.distributed import StopRequest, Team
-from tracoco.training.logger import Journal, SilentDisplay
+from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer
 
 RATE = 1e-3
@@ -37,7 +37,7 @@ class Setting:
     crop: Index
     rounds: int
     most: float
-    """Share of a step that may be something else than the networks' passes."""
+    """Fraction of a step that may be something else than the networks' passes."""
 
     def __str__(self) -> str:
         return f"{self.title}, crops of {' x '.join(map(str, self.crop))}"
@@ -64,7 +64,7 @@ class Subject:
 
     trainer: Trainer
     batch: Batch
-    journal: Journal
+    logger: RunLogger
 
     @classmethod
     def of(
@@ -100,8 +100,8 @@ class Subject:
             arrangement=arrangement,
             labelled_fractions=shares,
         )
-        journal = Journal(folder, 0, shares, SilentDisplay(), advice=method.advice)
-        return cls(trainer, batch, journal)
+        logger = RunLogger(folder, 0, shares, SilentDisplay(), advice=method.advice)
+        return cls(trainer, batch, logger)
 
     @property
     def networks(self) -> list[nn.Module]:
@@ -110,7 +110,7 @@ class Subject:
 
     def step(self) -> None:
         """Our whole step, its line in the log included."""
-        self.trainer.fit([self.batch], self.journal, StopRequest())
+        self.trainer.fit([self.batch], self.logger, StopRequest())
 
     def released(self) -> Callable[[], None]:
         """The released step on the same networks and the same batch."""

@@ -63,7 +63,7 @@ def make_loader(cases: Sequence[Mapping[str, Tensor]], size: Sequence[int]) -> A
 
 
 def main() -> list[float]:
-    """One loss of each batch: a network learns labels, and the same answer in both crops."""
+    """One loss of each batch: a network learns labels, and the same prediction in both crops."""
     cases = [
         {"image": torch.rand(1, 24, 24, 24), "label": torch.randint(2, (1, 24, 24, 24))}
         for _ in range(4)

@@ -138,7 +138,7 @@ def _dice(counts: Tensor) -> Tensor:
 
 
 def _empty(counts: Tensor) -> Tensor:
-    """Share of the batches with next to no foreground."""
+    """Fraction of the batches with next to no foreground."""
     _, found, true = counts[:, 1:].sum(dim=1).unbind(dim=1)
     return (found < EMPTY * true).float().mean()
 

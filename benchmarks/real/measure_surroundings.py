@@ -41,7 +41,7 @@ def _of_run(run: GridRun, folder: Path, project: Path, console: Console | None) 
         run.seed,
         measured.shifts,
         measured.summary.divergence,
-        # A case no larger than a crop has no two crops, one without any answer nothing to compare.
+        # A case no larger than a crop has no two crops; without a prediction nothing compares.
         {row.scan: row.disagreement for row in measured.rows if row.disagreement is not None},
     )
 

@@ -18,7 +18,7 @@ ABOUT = """
 How good are the pseudo-labels, and which pass should they come from? The checkpoints of a training
 were asked for {crops} crops of training scans whose labels were hidden, always the same ones: Dice
 of the pseudo-labels in percent, mean over the structures and both networks, from the three passes
-that `method.pseudo_labels` offers. *Empty* is the share of the batches, over all checkpoints, in
+that `method.pseudo_labels` offers. *Empty* is the fraction of the batches, over all checkpoints, in
 which a network finds less than a tenth of the foreground.
 
 """
@@ -34,7 +34,7 @@ class PseudoLabels(OfRun):
     dice: float
     """In percent: of all crops together, mean over the structures and both networks."""
     empty: float
-    """Share of the batches in which a network finds less than a tenth of the foreground."""
+    """Fraction of the batches in which a network finds less than a tenth of the foreground."""
 
 
 def pseudo_labels_section(found: Sequence[PseudoLabels], picture: str) -> str:

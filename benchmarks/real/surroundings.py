@@ -1,4 +1,4 @@
-"""How much the answers of runs depend on what lies around: kept figures, and their table."""
+"""How much the predictions of runs depend on what lies around: kept figures, and their table."""
 
 from dataclasses import dataclass
 from statistics import fmean
@@ -12,11 +12,11 @@ OURS = "tracoco"
 """The row that every other one is compared with: it is trained to answer alike in any crop."""
 HEAD = ("row", "labelled", "seeds", "disagreement, %", "divergence, nats", f"{OURS} lower by")
 ABOUT = """
-How much do answers depend on what lies around? {pairs} pairs of shifted crops of each reported
-case: *disagreement* is 1 - Dice of the two answers inside their overlap, *divergence* the mean KL
-of their probabilities. Smaller is better, and neither says whether the answers are right. The last
-column is by how many points the disagreement of {ours} is below the one of that row, by seed and
-case, with its 95 % interval.
+How much do predictions depend on what lies around? {pairs} pairs of shifted crops of each reported
+case: *disagreement* is 1 - Dice of the two predictions inside their overlap, *divergence* the mean
+KL of their probabilities. Smaller is better, and neither says whether the predictions are right.
+The last column is by how many points the disagreement of {ours} is below that row's, by seed
+and case, with its 95 % interval.
 
 """
 

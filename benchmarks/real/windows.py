@@ -11,9 +11,9 @@ KIND = "windows"
 PAIRS = (("tracoco", "cps"), ("tracoco-ce", "cps"))
 """Differences below the table: the methods that answer alike in any crop, and one that need not."""
 ABOUT = """
-What if windows overlap less, so that fewer answers are averaged? Mean Dice of the reported cases on
-the grid of the network, by the share of a window that its neighbour covers too; half is the default
-and what all other tables have. Differences are paired as above.
+What if windows overlap less, so that fewer predictions are averaged? Mean Dice of the reported
+cases on the grid of the network, by the fraction of a window that its neighbour covers too; half is
+the default and what all other tables have. Differences are paired as above.
 
 """
 

@@ -50,7 +50,7 @@ Chance = Annotated[float, Field(ge=0, le=1)]
 class AugmentationConfig(Settings):
     """Augmentation of the pairs of crops; both crops of a pair change alike.
 
-    `strength` gives every amount that is not given by itself. A chance is the share of the pairs
+    `strength` gives every amount that is not given by itself. A chance is the fraction of the pairs
     that are changed. Amounts of intensity are relative to the crops themselves.
     """
 

@@ -36,11 +36,11 @@ def keep_largest(label: NDArray[Any]) -> NDArray[Any]:
     return kept
 
 
-SHARE = 1 / 1500
+SMALL_FRACTION = 1 / 1500
 """Of all voxels of a volume, as in the paper: a smaller component is taken to be a speck."""
 
 
-def remove_small_components(label: NDArray[Any], fraction: float = SHARE) -> NDArray[Any]:
+def remove_small_components(label: NDArray[Any], fraction: float = SMALL_FRACTION) -> NDArray[Any]:
     """Set every component that is smaller than `fraction` of the volume to background.
 
     The largest component of a class always stays: a small structure is not a missed one.

@@ -48,7 +48,7 @@ class DataConfig(Settings):
     """What the two crops of a pair have in common, along each axis.
 
     random: at least half of a crop, and not all of it.
-    half, quarter: this share of a crop, or more where there is no room to go so far.
+    half, quarter: this fraction of a crop, or more where there is no room to go so far.
     full: everything; the second crop lies where the first does.
     low: whatever is left if the second crop lies anywhere below the first, as in the release.
     """
@@ -73,7 +73,7 @@ class DataConfig(Settings):
     augmentation: AugmentationConfig = AugmentationConfig()
     """Rotation, scaling and changes of intensity, on top of flips, turns and brightness."""
     foreground: float = Field(default=1 / 3, ge=0.0, le=1.0)
-    """Share of the labelled crops that are placed over a foreground voxel."""
+    """Fraction of the labelled crops that are placed over a foreground voxel."""
     workers: NonNegativeInt = 1
     """Threads that read crops ahead; the batches do not depend on their number."""
 
@@ -99,7 +99,7 @@ class NetworkConfig(Settings):
     one. The plan's if not given."""
     normalisation: Literal["batch", "instance"] = "batch"
     """Of the maps of `light-unet`. batch: by statistics of the batch, and by running statistics at
-    test time, so that the answer for a voxel depends on its surroundings only through the
+    test time, so that the prediction for a voxel depends on its surroundings only through the
     convolutions. instance: by the statistics of each crop, which every voxel of it then depends on;
     such networks predict well in windows of the crop's size alone."""
     statistics: Literal["separate", "joint"] = "separate"
@@ -187,8 +187,8 @@ class TrainingConfig(Settings):
     each other disagree, and less while a structure fades from the pseudo-labels. scheduled: the
     method's schedule alone, as in the papers."""
     ema_decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the averaged weights that each step keeps: an exponential moving average (EMA) over
-    about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: no averaged weights."""
+    """Fraction of the averaged weights that each step keeps: an exponential moving average (EMA)
+    over about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: none."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """auto: that of the plan if it has one, else bf16 where the device has instructions for it and
     a trial shows that it is faster, else fp32. On CPUs, convolutions whose gradients torch computes
@@ -220,8 +220,8 @@ class InferenceConfig(Settings):
     memory_gb: PositiveFloat = 2.0
     """Bound on the estimated memory of windows that are larger than the crop."""
     overlap: tuple[float, ...] | float = 0.5
-    """What neighbouring windows have in common, as a share of the crop, for all axes or one value
-    each."""
+    """What neighbouring windows have in common, as a fraction of the crop, for all axes or one
+    value each."""
     stride: tuple[PositiveInt, ...] | None = None
     """Voxels from a window to the next along each axis, in place of `overlap`."""
     weights: Literal["gaussian", "uniform"] = "gaussian"

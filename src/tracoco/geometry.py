@@ -87,7 +87,7 @@ def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
 
 
 def piece_axis(shape: Sequence[int], window: Index) -> int:
-    """The axis along which a window covers the smallest share of a volume."""
+    """The axis along which a window covers the smallest fraction of a volume."""
     fractions = [w / n for n, w in zip(shape, window, strict=True)]
     return fractions.index(min(fractions))
 

@@ -17,7 +17,7 @@ Part = tuple[slice, ...]
 """A box as an index into a volume."""
 
 MARGIN = 0.5
-"""Seen on each side of the structure, as a share of its longest side."""
+"""Seen on each side of the structure, as a fraction of its longest side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,6 @@ def test_a_prediction_is_cleaned_on_request(run: Path, project: Project) -> None
     prediction = Predictor.load(run, device="cpu")(scan(project))
     prediction.label[2:8, 2:8, 2:8] = 1
     prediction.label[25, 23, 19] = 1
-    cleaned = prediction.without_specks()
+    cleaned = prediction.without_small_components()
     assert (cleaned.label[25, 23, 19], prediction.label[25, 23, 19]) == (0, 1)
     assert cleaned.scan is prediction.scan

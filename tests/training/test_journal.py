@@ -4,7 +4,7 @@ from samples import step_record
 
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.runs.log import StepRecord, UnlabelledRecord, read_log
-from tracoco.training.logger import Journal
+from tracoco.training.logger import RunLogger
 
 SHARES = {"background": 0.9, "organ": 0.1}
 
@@ -28,9 +28,9 @@ def record(step: int, background: float, **more: UnlabelledRecord) -> StepRecord
 
 def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
+    with RunLogger(tmp_path, 0, SHARES, listener, advice="rest") as logger:
         for step in range(130):
-            journal.write(record(step, 1.0 if step < 120 else 0.5))
+            logger.write(record(step, 1.0 if step < 120 else 0.5))
     gone, back = listener.lines
     assert gone.startswith("step 99: 'organ' is all but absent from the pseudo-labels, and is 10 %")
     assert gone.endswith("To help, rest")
@@ -42,12 +42,12 @@ def test_a_forced_collapse_is_said_once_and_logged_at_every_step(tmp_path: Path)
 
 
 def test_a_resumed_journal_goes_on_counting_and_does_not_repeat_itself(tmp_path: Path) -> None:
-    with Journal(tmp_path, 0, SHARES, Listener(), advice="rest") as journal:
+    with RunLogger(tmp_path, 0, SHARES, Listener(), advice="rest") as logger:
         for step in range(110):
-            journal.write(record(step, 1.0))
+            logger.write(record(step, 1.0))
     listener = Listener()
-    with Journal(tmp_path, 105, SHARES, listener, advice="rest") as journal:
-        journal.write(record(105, 1.0))
+    with RunLogger(tmp_path, 105, SHARES, listener, advice="rest") as logger:
+        logger.write(record(105, 1.0))
     assert listener.lines == []
     assert [entry.step for entry in read_log(tmp_path / "log.jsonl")] == list(range(106))
 
@@ -56,9 +56,9 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     tmp_path: Path,
 ) -> None:
     listener = Listener()
-    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
+    with RunLogger(tmp_path, 0, SHARES, listener, advice="rest") as logger:
         for step in range(400):
-            journal.write(record(step, 0.8 if step < 200 else 0.9))
+            logger.write(record(step, 0.8 if step < 200 else 0.9))
     (line,) = listener.lines
     # Halfway from 20 % to 10 % the mean of 100 steps is three quarters, and a step later below.
     assert line.startswith("step 250: the pseudo-labels have less and less of 'organ', 15 % where")
@@ -67,8 +67,8 @@ def test_a_structure_that_fades_is_said_once_and_also_after_a_resume_only_once(
     log = read_log(tmp_path / "log.jsonl")
     assert [entry.step for entry in log if entry.fading] == list(range(250, 400))
     again = Listener()
-    with Journal(tmp_path, 300, SHARES, again, advice="rest") as journal:
-        journal.write(record(300, 0.9))
+    with RunLogger(tmp_path, 300, SHARES, again, advice="rest") as logger:
+        logger.write(record(300, 0.9))
     assert again.lines == []
     assert read_log(tmp_path / "log.jsonl")[-1].fading == ("organ",)
 
@@ -85,12 +85,12 @@ def test_disagreement_is_said_once_and_the_beginning_is_not_said_again_when_it_e
         return record(step, 0.9, unlabelled=told)
 
     listener, resumed = Listener(), Listener()
-    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
+    with RunLogger(tmp_path, 0, SHARES, listener, advice="rest") as logger:
         for step in range(6):
-            journal.write(counting(step))
-    with Journal(tmp_path, 6, SHARES, resumed, advice="rest") as journal:
+            logger.write(counting(step))
+    with RunLogger(tmp_path, 6, SHARES, resumed, advice="rest") as logger:
         for step in range(6, 9):
-            journal.write(counting(step))
+            logger.write(counting(step))
     began, disagree = listener.lines
     assert began.startswith("step 2: unlabelled crops count from here on")
     assert disagree.startswith("step 4: the two networks disagree on unlabelled crops (Dice 50)")

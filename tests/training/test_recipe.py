@@ -17,7 +17,7 @@ from tracoco.runs.folder import load_checkpoint, method_state
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
 from tracoco.training.distributed import StopRequest, Team
-from tracoco.training.logger import Journal
+from tracoco.training.logger import RunLogger
 from tracoco.training.trainer import FitResult, Trainer, Validate
 
 ALONE = Team(0, 1, torch.device("cpu"))
@@ -85,8 +85,8 @@ def run(
     def batches() -> Iterator[Batch]:
         return (make_batch(seed=step) for step in range(made.step, stop))
 
-    with Journal(made.folder, made.step, SHARES, lines or Lines(), advice="rest") as journal:
-        return made.fit(batches(), journal, StopRequest(), validate)
+    with RunLogger(made.folder, made.step, SHARES, lines or Lines(), advice="rest") as logger:
+        return made.fit(batches(), logger, StopRequest(), validate)
 
 
 @pytest.mark.usefixtures("quick")

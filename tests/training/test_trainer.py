@@ -20,7 +20,7 @@ from tracoco.runs.folder import load_checkpoint
 from tracoco.runs.log import read_log
 from tracoco.training.acceleration import Arrangement
 from tracoco.training.distributed import StopRequest, Team
-from tracoco.training.logger import Journal, SilentDisplay
+from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.optimizer import MOST_SKIPPED
 from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
 
@@ -49,9 +49,9 @@ def run(
     validate: Validate | None = None,
     request: StopRequest | None = None,
 ) -> FitResult:
-    with Journal(made.folder, made.step, SHARES, SilentDisplay(), advice="rest") as journal:
+    with RunLogger(made.folder, made.step, SHARES, SilentDisplay(), advice="rest") as logger:
         batches = some_batches(made.step, stop)
-        return made.fit(batches, journal, request or StopRequest(), validate)
+        return made.fit(batches, logger, request or StopRequest(), validate)
 
 
 def weights(method: Method) -> list[torch.Tensor]:
@@ -165,16 +165,16 @@ def test_a_step_that_overflows_in_fp16_is_skipped_and_logged(
     made, norm = half_precision(tmp_path, clip_norm)
     display = ToldDisplay()
     good = list(some_batches(0, 6))
-    with Journal(made.folder, 0, SHARES, display, advice="rest") as journal:
-        made.fit(good[:3], journal, StopRequest())
+    with RunLogger(made.folder, 0, SHARES, display, advice="rest") as logger:
+        made.fit(good[:3], logger, StopRequest())
         before, statistics = weights(made.method), norm.get_buffer("running_mean").clone()
         scale = made.scaler.get_scale()
-        made.fit([overflowing(good[3])], journal, StopRequest())
+        made.fit([overflowing(good[3])], logger, StopRequest())
         # The scale of the loss is not at fault where the loss itself overflows.
         assert made.scaler.get_scale() == scale
         assert all(map(torch.equal, before, weights(made.method)))
         assert torch.equal(norm.get_buffer("running_mean"), statistics)
-        made.fit(good[4:], journal, StopRequest())
+        made.fit(good[4:], logger, StopRequest())
     assert not all(map(torch.equal, before, weights(made.method)))
     assert all(value.isfinite().all() for value in weights(made.method))
     log, cases = read_log(tmp_path / "log.jsonl"), ("case0", "case1", "case2", "case3")
@@ -289,8 +289,8 @@ def test_a_forced_collapse_is_said_and_logged(tmp_path: Path) -> None:
             head.get_parameter("bias").copy_(torch.tensor([9.0, -9.0]))
     listener = Listener()
     batch = make_batch(dimensions=3)
-    with Journal(tmp_path, 0, SHARES, listener, advice="rest") as journal:
-        made.fit([batch] * 102, journal, StopRequest())
+    with RunLogger(tmp_path, 0, SHARES, listener, advice="rest") as logger:
+        made.fit([batch] * 102, logger, StopRequest())
     log = read_log(tmp_path / "log.jsonl")
     assert [record.step for record in log if record.collapsed] == [99, 100, 101]
     (line,) = listener.lines

@@ -238,7 +238,7 @@ def stretch(channel: Image, factor: float) -> None:
 
 
 def bend(channel: Image, gamma: float, *, inverted: bool) -> None:
-    """Raise intensities, as a share of their range, to a power, in place.
+    """Raise intensities, as a fraction of their range, to a power, in place.
 
     Mean and deviation stay as they were, so that only the shape of the histogram changes.
     """

@@ -79,7 +79,7 @@ class Batch:
 
     @property
     def mean_shift(self) -> float:
-        """Mean shift between the crops of a pair, as a share of the crop."""
+        """Mean shift between the crops of a pair, as a fraction of the crop."""
         size = self.first.valid.shape[1:]
         shift = np.subtract(self.first.start, self.second.start)
         return float((np.abs(shift) / size).mean())

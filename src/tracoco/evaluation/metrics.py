@@ -15,7 +15,7 @@ from scipy.spatial import KDTree
 Mask = NDArray[np.bool_]
 
 DENSE = 1 / 8
-"""Share of surface voxels in a box from which a map of the box is faster than a search tree.
+"""Fraction of surface voxels in a box from which a map of the box is faster than a search tree.
 
 Of boxes of 32 to 96 voxels a side, the tree was faster up to a tenth, the map at a fifth of the
 larger ones."""
@@ -156,7 +156,7 @@ def hd95(distances: SurfaceDistances) -> float:
 
 
 def nsd(distances: SurfaceDistances, tolerance: float) -> float:
-    """Normalised surface Dice: share of both surfaces' voxels within `tolerance` of the other.
+    """Normalised surface Dice: fraction of both surfaces' voxels within `tolerance` of the other.
 
     As in MONAI without subvoxels: each surface voxel counts as one, whatever its area.
     """

@@ -145,7 +145,7 @@ def _predict(
     began = time.perf_counter()
     prediction = predictor(scan, maps=maps, folder=case.prediction.parent)
     if cct:
-        prediction = prediction.without_specks()
+        prediction = prediction.without_small_components()
     seconds = time.perf_counter() - began
     for name in maps:
         prediction.write_map(name, case.files[name])

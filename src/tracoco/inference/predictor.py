@@ -40,7 +40,7 @@ class Prediction:
     maps: Mapping[str, ByteMap] = field(default_factory=dict)
     """Those that were asked for, by name: see `Predictor.__call__`."""
 
-    def without_specks(self) -> "Prediction":
+    def without_small_components(self) -> "Prediction":
         """The same without components that are too small to be believed (CCT)."""
         return replace(self, label=remove_small_components(self.label))
 
@@ -128,7 +128,7 @@ def _maps(
 
 
 def _neighbours(source: int, target: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each target row the rows below and above its centre, and the share of the upper one."""
+    """For each target row the rows around its centre, and the fraction of the upper one."""
     place = ((torch.arange(target) + 0.5) * (source / target) - 0.5).clamp(min=0)
     low = place.long().clamp(max=source - 1)
     fraction = place - low

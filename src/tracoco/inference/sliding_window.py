@@ -74,7 +74,7 @@ class Cover(NamedTuple):
 
     window: Index
     config: InferenceConfig
-    """With the overlap as a share of these windows, and as many at once as memory allows."""
+    """With the overlap as a fraction of these windows, and as many at once as memory allows."""
     crop: Index
 
 
@@ -198,7 +198,7 @@ def stride_steps(window: Index, stride: tuple[int, ...]) -> Index:
 
 
 def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
-    """Distance between neighbouring windows, per axis, for an overlap as a share of the window."""
+    """Distance of neighbouring windows, per axis, for an overlap as a fraction of the window."""
     fractions = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
     if len(fractions) == len(window) - 1:  # 2D projects: no overlap between slices
         fractions = (0.0, *fractions)

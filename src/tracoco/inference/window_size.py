@@ -25,11 +25,11 @@ LOCAL = (
         Double,
     ),
 )
-"""Layers whose answer for a voxel depends on voxels near to it, and not on the window's size."""
+"""Layers whose output for a voxel depends on voxels near to it, and not on the window's size."""
 MAPS = 6
 """Maps of the finest level that a pass holds at once: what a convolution takes and gives, a copy of
 both, a skip, and about as much as one more at all coarser levels."""
-ANSWERS = 4
+LOGIT_MAPS = 4
 """Maps of the classes that are held at once: logits, probabilities, and copies of both."""
 FLOAT = 4
 """Bytes of a value."""
@@ -76,7 +76,7 @@ class Demand:
         """For networks that are asked one after the other."""
         width = max(max(each.feature_channels[0], each.decoder_channels[-1]) for each in networks)
         classes = max(len(next(each.head.parameters())) for each in networks)
-        voxel_bytes = FLOAT * (MAPS * width + ANSWERS * classes)
+        voxel_bytes = FLOAT * (MAPS * width + LOGIT_MAPS * classes)
         return cls(tuple(shape), voxel_bytes, FLOAT * (classes + 1))
 
     def bytes_for(self, window: Index) -> int:
@@ -95,7 +95,7 @@ class Demand:
 
 
 def networks_of_any_size(method: Method) -> list[Network]:
-    """The networks of a method, if windows of any size get the same answer from all of them.
+    """The networks of a method, if windows of any size get the same output from all of them.
 
     Networks that are not ours do not say which sizes they can take.
     """
@@ -107,7 +107,7 @@ def networks_of_any_size(method: Method) -> list[Network]:
 
 
 def _is_local(layer: nn.Module) -> bool:
-    """Whether the answer of a layer for a voxel is the same in windows of any size."""
+    """Whether the output of a layer for a voxel is the same in windows of any size."""
     if isinstance(layer, _BatchNorm):
         return layer.running_mean is not None
     if isinstance(layer, nn.Upsample):  # aligned corners stretch a map by its length

@@ -87,7 +87,7 @@ def prediction_distance(probability: Tensor, target: Tensor, valid: Tensor | Non
 def joint_distance(probability: Tensor, target: Tensor, valid: Tensor | None = None) -> Tensor:
     """1 - 2 sum(p q) / (sum(p) + sum(q)), with all classes in each sum.
 
-    Equal answers are at distance 0 only if they are certain, so that it also asks for certainty.
+    Equal predictions are at distance 0 only if they are certain: it also asks for certainty.
     """
     smooth = 1e-8
     own, other = zero_outside(probability, valid), zero_outside(target.detach(), valid)
@@ -97,7 +97,7 @@ def joint_distance(probability: Tensor, target: Tensor, valid: Tensor | None = N
 def class_distance(probability: Tensor, target: Tensor, valid: Tensor | None = None) -> Tensor:
     """1 - 2 sum(p q) / (sum(p^2) + sum(q^2)) of each class, then the mean of all classes.
 
-    It is 0 for equal answers, however unsure.
+    It is 0 for equal predictions, however unsure.
     """
     smooth = 1e-10
     axes = [0, *range(2, probability.ndim)]

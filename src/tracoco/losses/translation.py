@@ -1,4 +1,4 @@
-"""Translation consistency: the same answer inside the overlap of two crops, whatever surrounds it.
+"""Translation consistency: one prediction inside the overlap of two crops, whatever surrounds it.
 
 All functions take log-probabilities [B, C, ...] of the first and the second crop of each pair,
 and the boxes of their overlap as seen from the first and from the second crop.
@@ -70,7 +70,7 @@ def overlap_divergence(first: Tensor, second: Tensor, overlap: Overlap) -> Tenso
 
 
 def negative_entropy(first: Tensor, second: Tensor, overlap: Overlap) -> Tensor:
-    """-(H(first) + H(second)) in the overlap, Eq. (5): kept low, answers do not harden early."""
+    """-(H(first) + H(second)) in the overlap, Eq. (5): minimised, it keeps predictions soft."""
     return _overlap_mean(_negative_entropies, first, second, overlap)
 
 

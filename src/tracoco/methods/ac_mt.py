@@ -29,10 +29,10 @@ class ACMTConfig(StudentTeacherConfig):
     """Steps until the weight is at its largest; three quarters of the run if not given, as 6000 of
     the release's 8000."""
     first_threshold: float = Field(default=0.75, ge=0, le=1)
-    """A voxel is ambiguous where the student's entropy is at least this share of the largest there
-    can be; as released."""
+    """A voxel is ambiguous where the student's entropy is at least this fraction of the largest
+    there can be; as released."""
     threshold_rise: float = Field(default=0.2, ge=-1, le=1)
-    """What the share gains along the run. 0.2 is what the release runs, with -0.15, the paper's,
+    """What the fraction gains along the run. 0.2 is what the release runs, with -0.15, the paper's,
     beside it in a comment; with repeated passes it has 0.15."""
     passes: NonNegativeInt = 0
     """Noisy passes of the student whose mean tells what is ambiguous, 8 in that variant of the
@@ -66,7 +66,7 @@ class ACMT(StudentTeacher):
         return StepOutput(terms, (*student, prediction, ambiguous))
 
     def threshold(self, step: int) -> float:
-        """The share of the largest entropy from which on a voxel is ambiguous."""
+        """The fraction of the largest entropy from which on a voxel is ambiguous."""
         rise = self.config.threshold_rise * sigmoid_rampup(step, self.total_steps)
         return self.config.first_threshold + rise
 

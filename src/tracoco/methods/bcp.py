@@ -44,7 +44,7 @@ class Known:
 
 
 def draw_box(size: Sequence[int], fraction: float) -> Tensor:
-    """A mask that is true in a box as long as this share of each axis, wherever it fits."""
+    """A mask that is true in a box as long as this fraction of each axis, wherever it fits."""
     return place_box(size, {axis: max(1, int(fraction * n)) for axis, n in enumerate(size)})
 
 
@@ -70,12 +70,12 @@ class BCPConfig(Settings):
     unsupervised_weight: float = Field(default=0.5, ge=0)
     """What a pseudo-label counts for beside a label; the release's alpha."""
     pretrain: float = Field(default=0.12, ge=0, lt=1)
-    """Share of the steps that learn from labelled crops alone: 2,000 of 17,000 in the release, a
+    """Fraction of the steps that learn from labelled crops alone: 2,000 of 17,000 in the release, a
     quarter for ACDC."""
     box: float = Field(default=2 / 3, gt=0, lt=1)
-    """Side of the box that is pasted, as a share of the crop along every axis."""
+    """Side of the box that is pasted, as a fraction of the crop along every axis."""
     decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the teacher that each step keeps, from the first one on."""
+    """Fraction of the teacher that each step keeps, from the first one on."""
     largest_component: bool = True
     """Keep the largest component of each class in the pseudo-labels. Switch it off for structures
     that come in several parts."""

@@ -49,7 +49,7 @@ class CACCo(CoTraining):
         return StepOutput(terms, (*pseudo_labels, contrasts[0].labels))
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
-        """Also how far the first network's answers in two crops agree."""
+        """Also how far the first network's predictions in two crops agree."""
         *pseudo_labels, labels = output.pseudo_labels
         health = peer_health(pseudo_labels, batch.first.valid[batch.labelled_count :])
         return replace(health, further={"crop_agreement": crop_agreement(labels)})

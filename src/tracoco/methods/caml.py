@@ -177,7 +177,7 @@ DROPOUT = 0.5
 class BatchAttention(nn.Module):
     """Two transformer layers: one over the voxels of a crop, one over the crops at a voxel.
 
-    Only while training: at test time an answer must not depend on what else is in the batch.
+    Only while training: at test time a prediction must not depend on what else is in the batch.
     """
 
     def __init__(self, width: int) -> None:

@@ -33,7 +33,7 @@ NOTATION = (
     ("⟨·⟩", "mean over the voxels inside the scan, and over classes where a term has them"),
     ("CE, Dice", "mean cross-entropy; 1 - Dice with squared denominators, all crops together"),
     ("sup(·)", "CE + Dice of the foreground classes, the same in nearly every method"),
-    ("H(p)", "entropy -Σ p ln p, as a share of ln C, from 0 to 1"),
+    ("H(p)", "entropy -Σ p ln p, as a fraction of ln C, from 0 to 1"),
     ("R(t, T)", "exp(-5 (1 - min(t, T) / T)²): rises to 1 within T steps; N is the whole run"),
     ("EMA(a)", "running average of the student that keeps a share a of itself at each step"),
 )

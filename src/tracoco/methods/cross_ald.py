@@ -23,7 +23,7 @@ def stein_directions(particles: Tensor, scores: Tensor, variances: Tensor) -> Te
 
     Args:
         particles: perturbations, [N, B, ...].
-        scores: where the distance of answers grows fastest at each of them, [N, B, ...].
+        scores: where the distance of predictions grows fastest at each of them, [N, B, ...].
         variances: of the kernel of each crop, [B].
     """
     with torch.autocast(particles.device.type, enabled=False):
@@ -101,7 +101,7 @@ class CrossALD(SSNet):
         self.mixing = config.mixing
 
     def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Smoothness:
-        """Mean distance of answers to mixed changed crops from the mixture of the answers."""
+        """Mean distance of predictions of mixed, changed crops from the mixed predictions."""
         crossing = draw_crossing(len(crops), self.mixing, crops.device)
         target, both = crossing(prediction), valid & valid[crossing.partner]
         lengths = crop_lengths(valid, crops.shape[1], self.radius)
@@ -128,6 +128,6 @@ class CrossALD(SSNet):
 
 
 def draw_crossing(count: int, mixing: float, device: torch.device) -> Crossing:
-    """A share for each crop, and a partner that is never the crop itself."""
+    """A fraction for each crop, and a partner that is never the crop itself."""
     fraction = Beta(mixing, mixing).sample((count,))
     return Crossing(draw_partners(count).to(device), fraction.to(device))

@@ -91,9 +91,9 @@ class DCNetConfig(Settings):
     consistency_weight: float = Field(default=1000.0, ge=0)
     """What attention and unsure voxels have together: both are means of small numbers."""
     unsure_share: float = Field(default=0.1, ge=0, le=1)
-    """Largest share of that weight that unsure voxels have; attention has the rest."""
+    """Largest fraction of that weight that unsure voxels have; attention has the rest."""
     rampup_steps: PositiveInt | None = None
-    """Steps until this share is at its largest; if not given, the whole run in 2D, as released,
+    """Steps until this fraction is at its largest; if not given, the whole run in 2D, as released,
     and two fifths of it in 3D, where nothing was published."""
     label_weight: float = Field(default=0.3, ge=0)
     """Of the labels that the decoders give each other where both are sure."""

@@ -44,7 +44,7 @@ def weighted_dice_loss(logits: Tensor, label: Tensor, valid: Tensor, weights: Te
 
 
 SMALLEST = 1e-8
-"""Of a Dice, and what is added to shares before they are divided."""
+"""Of a Dice, and what is added to fractions before they are divided."""
 
 
 class DifficultyWeights(nn.Module):
@@ -71,7 +71,7 @@ class DifficultyWeights(nn.Module):
 
     @torch.no_grad()
     def forward(self, logits: Tensor, label: Tensor, valid: Tensor) -> Tensor:
-        """Take in this step's answer to the labelled crops; the weight of each class, [C].
+        """Take in this step's prediction of the labelled crops; the weight of each class, [C].
 
         Args:
             logits: of the labelled crops, [B, C, ...].
@@ -91,7 +91,7 @@ class DifficultyWeights(nn.Module):
         past.lerp_(newest, 1 - self.kept)
 
     def _class_dice(self, prediction: Tensor, label: Tensor, valid: Tensor) -> Tensor:
-        """Dice of each class; where a class is neither labelled nor answered, its last one."""
+        """Dice of each class; where a class is neither labelled nor predicted, its last one."""
         classes = len(self.dice)
         shared = class_counts(prediction, valid & (prediction == label), classes)
         total = class_counts(prediction, valid, classes) + class_counts(label, valid, classes)
@@ -110,7 +110,7 @@ class DistributionWeights(nn.Module):
 
         Args:
             classes: how many there are, with the background.
-            decay: share of the weights that each step keeps.
+            decay: fraction of the weights that each step keeps.
         """
         super().__init__()
         self.decay = decay
@@ -164,7 +164,7 @@ class DHCConfig(Settings):
     difficulty_steps: PositiveInt = 50
     """Steps, about, over which the first network's gains and losses of a class are averaged."""
     distribution_decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the second network's class weights that each step keeps."""
+    """Fraction of the second network's class weights that each step keeps."""
     predict_with: Literal["mean", "first"] = "mean"
     """The mean of both networks' logits, as in the release, or the first network alone."""
 

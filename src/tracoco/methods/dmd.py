@@ -18,7 +18,7 @@ from tracoco.settings import Settings
 def soft_dice_loss(first: Tensor, second: Tensor, valid: Tensor) -> Tensor:
     """1 - Dice of each foreground class over all crops together, then the mean of the classes.
 
-    The denominators are squared sums, so that it is 0 where both answers are the same, however
+    The denominators are squared sums, so that it is 0 where both predictions are the same, however
     unsure. It is the same the other way round, and its gradient reaches both.
 
     Args:

@@ -1,7 +1,7 @@
 """DUWM (Wang et al., MICCAI 2020): a mean teacher weighted by two uncertainties; our reading.
 
 There is no release, and the paper's formulas were not at hand. Known are the parts: a teacher
-asked several times, uncertainty of its answer and of its feature channels as weights of a
+asked several times, uncertainty of its prediction and of its feature channels as weights of a
 consistency on all crops, and a term that lowers uncertainty. How they are put together is ours.
 """
 
@@ -26,15 +26,15 @@ class DUWMConfig(StudentTeacherConfig):
     """Settings of `duwm`; none are published in code, so they are UA-MT's where it has them."""
 
     feature_weight: float = Field(default=1.0, ge=0)
-    """Weight of the features, relative to that of the answers; ours."""
+    """Weight of the features, relative to that of the predictions; ours."""
     entropy_weight: float = Field(default=0.1, ge=0)
-    """Weight of the student's own uncertainty, relative to that of the answers; ours."""
+    """Weight of the student's own uncertainty, relative to that of the predictions; ours."""
     passes: PositiveInt = 8
     """Passes of the teacher whose mean tells how sure it is; UA-MT's."""
 
 
 class DUWM(StudentTeacher):
-    """Agree with the teacher in answer and features, the more the surer it is of each."""
+    """Agree with the teacher in prediction and features, the more the surer it is of each."""
 
     Config = DUWMConfig
     config: DUWMConfig
@@ -53,12 +53,12 @@ class DUWM(StudentTeacher):
         probability = logits.softmax(dim=1)
         trusts = self.trusts(crops)
         weight = self.consistency_weight(step)
-        answered = weighted_mse(probability, target, trusts[0], valid)
+        predicted = weighted_mse(probability, target, trusts[0], valid)
         featured = weighted_mse(features, target_features, trusts[1], valid)
         unsure = masked_mean(normalised_entropy(probability), valid)
         terms = {
             "supervised": labelled_loss(logits, batch),
-            "consistency": weight * answered,
+            "consistency": weight * predicted,
             "features": weight * self.config.feature_weight * featured,
             "entropy": weight * self.config.entropy_weight * unsure,
         }
@@ -66,7 +66,7 @@ class DUWM(StudentTeacher):
         return StepOutput(terms, tuple(maps[unlabelled] for maps in judged))
 
     def trusts(self, crops: Tensor) -> tuple[Tensor, Tensor]:
-        """exp(-uncertainty) of the teacher's answer and of its features, from 0.37 to 1."""
+        """exp(-uncertainty) of the teacher's prediction and of its features, from 0.37 to 1."""
 
         def maps(noisy: Tensor) -> tuple[Tensor, Tensor]:
             logits, features = look(self.teacher.network, noisy)
@@ -77,7 +77,7 @@ class DUWM(StudentTeacher):
         return normalised_entropy(prediction).neg().exp(), normalised_entropy(features).neg().exp()
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
-        """Also the mean weight that the teacher's answers have on the unlabelled crops."""
+        """Also the mean weight that the teacher's predictions have on the unlabelled crops."""
         student, teacher, trust = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
         mean = float(masked_mean(trust, valid))
@@ -85,7 +85,7 @@ class DUWM(StudentTeacher):
 
 
 def look(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits, and the features before the head as shares of the channels at each voxel."""
+    """Logits, and the features before the head as fractions of the channels at each voxel."""
     network = with_features(network, "duwm")
     features = network.decode(network.encode(crops))
     return network.head(features).float(), features.float().softmax(dim=1)

@@ -50,7 +50,7 @@ class EntropyMinimisation(Method):
         return StepOutput(terms, (probability.detach(),))
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
-        """Class fractions of the answers, and their entropy as a fraction of the largest."""
+        """Class fractions of the predictions, and their entropy as a fraction of the largest."""
         (probability,) = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
         entropy = masked_mean(normalised_entropy(probability), valid)

@@ -30,7 +30,7 @@ class ICTConfig(StudentTeacherConfig):
 
 
 class ICT(StudentTeacher):
-    """A blend of two unlabelled crops is answered as the same blend of the teacher's answers."""
+    """A blend of two unlabelled crops gets the same blend of the teacher's predictions."""
 
     Config = ICTConfig
     config: ICTConfig
@@ -44,7 +44,7 @@ class ICT(StudentTeacher):
             )
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
-        """Supervised loss, and the squared distance to the blended answers.
+        """Supervised loss, and the squared distance to the blended predictions.
 
         A voxel counts where both crops of its blend lie inside the scan.
         """
@@ -62,7 +62,7 @@ class ICT(StudentTeacher):
         return StepOutput(terms, (*unlabelled_probabilities(batch, logits), prediction))
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
-        """Of the blended answers."""
+        """Of the blended predictions."""
         student, teacher = output.pseudo_labels
         valid = both_valid(batch.first.valid[batch.labelled_count :])
         return pair_health(teacher, (student, teacher), valid)
@@ -84,7 +84,7 @@ def both_valid(valid: Tensor) -> Tensor:
 
 
 def draw_fractions(count: int, alpha: float) -> Tensor:
-    """The share of the second crop in each pair of `count` crops."""
+    """The fraction of the second crop in each pair of `count` crops."""
     return Beta(alpha, alpha).sample((count - count // 2,))
 
 

@@ -15,7 +15,7 @@ from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacher
 
 
 def similarity_loss(own: Tensor, other: Tensor, valid: Tensor) -> Tensor:
-    """Squared difference of two answers' similarities of voxels, mean over all pairs of voxels.
+    """Squared difference of two predictions' similarities of voxels, mean over all pairs of voxels.
 
     The similarity of two voxels is the cosine between their class probabilities. A cube of 16
     voxels a side has 16 million pairs, but no matrix of them is needed: with the directions as

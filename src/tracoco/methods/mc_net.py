@@ -74,14 +74,14 @@ class ConsistencyWeight:
 
 
 def disagreement(logits: list[Tensor], batch: Batch, config: MCNetConfig) -> Tensor:
-    """How far each decoder is from the sharpened answers of the others, on all crops."""
+    """How far each decoder is from the sharpened predictions of the others, on all crops."""
     return mutual_loss(
         logits, batch.first.valid, temperature=config.temperature, detached=config.detached
     )
 
 
 class MCNet(SharedEncoder):
-    """Two decoders; the sharpened answer of each is the target of the other."""
+    """Two decoders; the sharpened prediction of each is the target of the other."""
 
     Config = MCNetConfig
 

@@ -16,8 +16,8 @@ class MeanTeacherConfig(StudentTeacherConfig):
     start_step: NonNegativeInt = 0
     """Learn from labels alone before this step; the 2D release waits for 1000."""
     on: Literal["unlabelled", "all"] = "unlabelled"
-    """Crops that must be answered as the teacher does; the original takes all, the releases for
-    medical images the unlabelled ones."""
+    """Crops on which the student must agree with the teacher; the original takes all, the releases
+    for medical images the unlabelled ones."""
 
 
 class MeanTeacher(StudentTeacher):

@@ -126,7 +126,7 @@ class Method(nn.Module, ABC):
 
 
 class MeanOfNetworks(nn.Module):
-    """Networks that answer together, so that they predict, and are saved, like one."""
+    """Networks that predict together, so that they predict, and are saved, like one."""
 
     def __init__(self, networks: Iterable[nn.Module]) -> None:
         super().__init__()

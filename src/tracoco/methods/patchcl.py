@@ -203,9 +203,9 @@ class PatchCLConfig(PatchContrastConfig):
     """Steps until that weight is at its largest; the whole run if not given. Ours: the release
     lacks the file."""
     pretrain: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the steps that learn from labelled crops alone; ours, a third in the release."""
+    """Fraction of the steps that learn from labelled crops alone; ours, a third in the release."""
     decay: float = Field(default=0.999, ge=0, lt=1)
-    """Share of the teacher that each step keeps, once its average has warmed up."""
+    """Fraction of the teacher that each step keeps, once its average has warmed up."""
 
 
 class PatchCL(Method):

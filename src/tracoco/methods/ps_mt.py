@@ -51,9 +51,9 @@ that, where float32 has no digits left."""
 def worst_noise(
     decode: Callable[[list[Tensor]], Tensor], features: Sequence[Tensor], valid: Tensor
 ) -> Tensor:
-    """The direction, of length one in each crop, in which an answer changes most.
+    """The direction, of length one in each crop, in which a prediction changes most.
 
-    It is the gradient of KL(answer || answer with noise) at a short random step.
+    It is the gradient of KL(prediction || prediction with noise) at a short random step.
 
     Args:
         decode: from maps to logits.
@@ -62,7 +62,7 @@ def worst_noise(
     """
     *fine, coarsest = (level.detach().float() for level in features)
     start = PROBE * _unit_length(torch.randn_like(coarsest))
-    # In full precision: between two answers that are nearly alike, rounding would decide.
+    # In full precision: between two predictions that are nearly alike, rounding would decide.
     with torch.autocast(coarsest.device.type, enabled=False), torch.no_grad():
         prediction = decode([*fine, coarsest]).softmax(dim=1)
     gradient = steepest(
@@ -124,13 +124,13 @@ class PSMTConfig(Settings):
     """Steps of the second stage until the weight is at its largest; 15 % of the run if not given,
     as 12 of the release's 80 epochs."""
     pretrain: float = Field(default=0.05, ge=0, lt=1)
-    """Share of the steps in which all three networks learn from labelled crops alone. The release
-    makes five passes over the labelled images."""
+    """Fraction of the steps in which all three networks learn from labelled crops alone. The
+    release makes five passes over the labelled images."""
     turn_steps: PositiveInt | None = None
     """Steps for which one teacher follows the student, then the other does; an eightieth of the
     run if not given, as an epoch of the release."""
     decay: float | None = Field(default=None, ge=0, lt=1)
-    """Share of the teacher whose turn it is that each step keeps; if not given, 0.996 as in the
+    """Fraction of the teacher whose turn it is that each step keeps; if not given, 0.996 as in the
     release, or in a shorter run as much less as makes it remember one turn."""
     threshold: float = Field(default=0.6, ge=0, le=1)
     """A voxel teaches where the teachers' largest probability is at least this."""

@@ -17,7 +17,7 @@ from tracoco.networks.network import CONVOLUTION
 
 SLOPE = 0.2
 DROPOUT = 0.5
-"""Share of whole channels, behind each halving but the last."""
+"""Fraction of whole channels, behind each halving but the last."""
 HALVE = {"kernel_size": 4, "stride": 2, "padding": 1}
 
 
@@ -68,7 +68,7 @@ def _halvable(maps: Tensor) -> Tensor:
 BETAS = (0.9, 0.99)
 """Of the discriminator's Adam, as released."""
 LABELLED = 1
-"""Class of the labelled crops in the discriminator's answer; the unlabelled ones are 0."""
+"""Class of the labelled crops in the discriminator's output; the unlabelled ones are 0."""
 
 
 class SASSNetConfig(TwoHeadsConfig):

@@ -1,4 +1,4 @@
-"""SS-Net (Wu et al., MICCAI 2022): smooth answers, and classes that lie apart."""
+"""SS-Net (Wu et al., MICCAI 2022): smooth predictions, and classes that lie apart."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -83,7 +83,7 @@ class ClassSeparation(nn.Module):
         self.positions = positions
 
     def forward(self, features: Tensor, logits: Tensor, batch: Batch) -> Tensor:
-        """How far voxels are from the prototypes of their label, or else of their answer.
+        """How far voxels are from the prototypes of their label, or else of their prediction.
 
         Args:
             features: the network's last map of all first crops, [B, channels, ...].
@@ -133,7 +133,7 @@ class Released:
 
     weight: float
     ramp: float
-    """Share of the run in which the weight rises."""
+    """Fraction of the run in which the weight rises."""
     radius: float
     probe: float
 
@@ -159,7 +159,7 @@ class SSNetConfig(Settings):
     """Steps until the weight is at its largest; as released two fifths of the run in 3D and the
     whole run in 2D if not given."""
     radius: float | None = Field(default=None, ge=0)
-    """Root mean square of the perturbation that answers must withstand, as a fraction of the
+    """Root mean square of the perturbation that predictions must withstand, as a fraction of the
     intensity range; 0.002 in 3D and 0.0234 in 2D if not given. The releases give the length of
     the whole perturbation, which means little without the size of their crops."""
     probe: float | None = Field(default=None, gt=0)
@@ -173,7 +173,7 @@ class SSNetConfig(Settings):
 
 
 class Smoothness(NamedTuple):
-    """How far a small change of the crops moves the answer."""
+    """How far a small change of the crops moves the prediction."""
 
     loss: Tensor
     target: Tensor
@@ -183,7 +183,7 @@ class Smoothness(NamedTuple):
 
 
 class SSNet(Method):
-    """One network whose answers withstand the worst small change of a crop."""
+    """One network whose predictions withstand the worst small change of a crop."""
 
     Config = SSNetConfig
     network: Network
@@ -203,7 +203,7 @@ class SSNet(Method):
         self.probe = (config.probe or released.probe) * facts.intensity_range
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
-        """Supervised loss, smoothness of all answers, and the distance to prototypes."""
+        """Supervised loss, smoothness of all predictions, and the distance to prototypes."""
         crops, valid = batch.first.values, batch.first.valid
         features = self.network.decode(self.network.encode(crops))
         logits = self.network.head(features).float()
@@ -219,10 +219,10 @@ class SSNet(Method):
         return StepOutput(terms, (smoothness.target[unlabelled], smoothness.moved[unlabelled]))
 
     def smoothness(self, crops: Tensor, prediction: Tensor, valid: Tensor) -> Smoothness:
-        """How far the worst small change of the crops moves the answer.
+        """How far the worst small change of the crops moves the prediction.
 
-        The answer to hold on to is that of the training pass; the release makes another pass for
-        it, in the same mode.
+        The prediction to hold on to is that of the training pass; the release makes another pass
+        for it, in the same mode.
         """
         with frozen_statistics(self.network):
             start = random_directions(crops, valid)
@@ -233,7 +233,7 @@ class SSNet(Method):
         return Smoothness(distance, prediction, moved.detach())
 
     def score(self, start: Tensor, crops: Tensor, prediction: Tensor, valid: Tensor) -> Tensor:
-        """Where the answer changes fastest, seen from a direction of length one."""
+        """Where the prediction changes fastest, seen from a direction of length one."""
 
         def distance(change: Tensor) -> Tensor:
             moved = self.network(crops + change).softmax(dim=1)

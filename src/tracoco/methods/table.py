@@ -49,7 +49,7 @@ METHODS: dict[str, MethodRow] = {
         year=2004,
         venue="NeurIPS",
         faithful=AS_PUBLISHED,
-        idea="Be ever surer of what you answer on unlabelled crops.",
+        idea="Be ever surer of what you predict on unlabelled crops.",
         trained_by_unlabelled=("network",),
     ),
     "mean-teacher": MethodRow(
@@ -57,7 +57,7 @@ METHODS: dict[str, MethodRow] = {
         year=2017,
         venue="NeurIPS",
         faithful=AS_PUBLISHED,
-        idea="Answer on unlabelled crops as the running average of yourself does.",
+        idea="Predict on unlabelled crops what the running average of yourself does.",
         trained_by_unlabelled=("student",),
     ),
     "ua-mt": MethodRow(
@@ -65,7 +65,7 @@ METHODS: dict[str, MethodRow] = {
         year=2019,
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
-        idea="Answer as your running average does, where it is sure in several noisy passes.",
+        idea="Predict what your running average does, where it is sure in several noisy passes.",
         trained_by_unlabelled=("student",),
     ),
     "ict": MethodRow(
@@ -73,7 +73,7 @@ METHODS: dict[str, MethodRow] = {
         year=2019,
         venue="IJCAI",
         faithful=FAULT_NOT_KEPT,
-        idea="Answer a blend of two crops with the blend of your running average's answers.",
+        idea="Predict for a blend of two crops the blend of your running average's predictions.",
         trained_by_unlabelled=("student",),
     ),
     "sassnet": MethodRow(
@@ -97,7 +97,7 @@ METHODS: dict[str, MethodRow] = {
         year=2020,
         venue="MICCAI",
         faithful=OUR_READING,
-        idea="Agree with the teacher in answer and features, the more the surer it is of each.",
+        idea="Agree with the teacher in prediction and features, the more the surer it is of each.",
         trained_by_unlabelled=("student",),
         caution="there is no public code of DUWM; this is our reading of what is known of it",
     ),
@@ -206,7 +206,7 @@ METHODS: dict[str, MethodRow] = {
         year=2023,
         venue="MedIA",
         faithful=AS_PUBLISHED,
-        idea="Answer as your running average does, where you are unsure yourself.",
+        idea="Predict what your running average does, where you are unsure yourself.",
         trained_by_unlabelled=("student",),
     ),
     "bcp": MethodRow(
@@ -230,7 +230,7 @@ METHODS: dict[str, MethodRow] = {
         year=2023,
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
-        idea="Two networks must give alike answers once these are softened.",
+        idea="Two networks must give alike predictions once these are softened.",
         trained_by_unlabelled=("networks.0", "networks.1"),
     ),
     "dhc": MethodRow(
@@ -295,7 +295,7 @@ METHODS: dict[str, MethodRow] = {
         year=2023,
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
-        idea="A plain network and one that compares crops agree in answers and in likenesses.",
+        idea="A plain network and one that compares crops agree in predictions and in likenesses.",
         trained_by_unlabelled=(
             "plain",
             "attentive",
@@ -322,7 +322,7 @@ METHODS: dict[str, MethodRow] = {
         year=2024,
         venue="IEEE TMI",
         faithful=FAULT_NOT_KEPT,
-        idea="Two networks teach each other and answer alike wherever two crops overlap.",
+        idea="Two networks teach each other and predict alike wherever two crops overlap.",
         trained_by_unlabelled=("networks.0", "networks.1"),
         pairs=True,
     ),

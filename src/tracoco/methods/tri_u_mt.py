@@ -70,7 +70,7 @@ class ThreeTasks(nn.Module):
         return logits
 
     def look(self, crops: Tensor, dropout: float = 0.0) -> TaskOutputs:
-        """What all decoders say of the crops, less a share of the coarsest map's channels."""
+        """What all decoders say of the crops, less a fraction of the coarsest map's channels."""
         *fine, coarse = self.network.encode(crops)
         # Behind one long axis it drops whole channels in 2D and 3D alike.
         coarse = F.dropout1d(coarse.flatten(2), dropout).reshape(coarse.shape)
@@ -183,7 +183,7 @@ class TriUMTConfig(StudentTeacherConfig):
     passes: int = Field(default=8, ge=2)
     """Of the teacher over each crop, as released."""
     dropout: float = Field(default=0.5, ge=0, lt=1)
-    """Share of the coarsest map's channels that each pass of the teacher does without, as
+    """Fraction of the coarsest map's channels that each pass of the teacher does without, as
     released; the student has only the dropout of its network."""
     distance_weight: float = Field(default=1.0, ge=0)
     """Of the signed distances on labelled crops; the release does not say its own."""
@@ -193,7 +193,7 @@ class TriUMTConfig(StudentTeacherConfig):
     """Of both on unlabelled crops, by the student's own labels, from the first step; as
     released."""
     auxiliary_rate: float = Field(default=0.1, gt=0)
-    """Learning rate of the two further decoders, as a share of the network's; as released."""
+    """Learning rate of the two further decoders, as a fraction of the network's; as released."""
 
 
 class TriUMT(StudentTeacher):

@@ -22,8 +22,8 @@ class UAMTConfig(StudentTeacherConfig):
     """Passes of the teacher whose mean tells how sure it is; as released. They differ by noise,
     and by dropout where the network has some."""
     first_threshold: float = Field(default=0.75, ge=0, le=1)
-    """The teacher counts where its entropy is below this share of the largest there can be. The
-    share rises to 1 along the run, both as released."""
+    """The teacher counts where its entropy is below this fraction of the largest there can be. The
+    fraction rises to 1 along the run, both as released."""
 
 
 class UAMT(StudentTeacher):
@@ -55,14 +55,14 @@ class UAMT(StudentTeacher):
         return StepOutput(terms, (*student, prediction, certain))
 
     def uncertainty(self, crops: Tensor) -> Tensor:
-        """Entropy of the teacher's mean answer, from 0 to 1."""
+        """Entropy of the teacher's mean prediction, from 0 to 1."""
         (mean,) = mean_of_passes(
             lambda noisy: (self.teacher(noisy),), crops, noise=self.noise, passes=self.config.passes
         )
         return normalised_entropy(mean)
 
     def threshold(self, step: int) -> float:
-        """The share of the largest entropy that is not sure any more."""
+        """The fraction of the largest entropy that is not sure any more."""
         first = self.config.first_threshold
         return first + (1 - first) * sigmoid_rampup(step, self.total_steps)
 

@@ -23,7 +23,7 @@ class UniMatchConfig(WeakToStrongConfig):
     feature_weight: float = Field(default=1.0, ge=0)
     """Weight of the crops as they are with perturbed features."""
     feature_dropout: float = Field(default=0.5, ge=0, lt=1)
-    """Share of the channels that the perturbation takes from each map of the encoder."""
+    """Fraction of the channels that the perturbation takes from each map of the encoder."""
 
 
 class UniMatch(WeakToStrong):

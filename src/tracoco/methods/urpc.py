@@ -52,7 +52,7 @@ def _rectified(log_probability: Tensor, log_mean: Tensor, valid: Tensor) -> Tens
 
 
 CHANNEL_DROPOUT = (0.5, 0.3, 0.2)
-"""Shares of the maps of coarse levels that are dropped in 3D, coarsest first."""
+"""Fractions of the maps of coarse levels that are dropped in 3D, coarsest first."""
 
 
 class URPCConfig(Settings):
@@ -149,8 +149,8 @@ class URPC(Method):
 def drop_salient(maps: Tensor) -> Tensor:
     """Maps [B, C, ...] without their strongest places.
 
-    Those whose mean over the channels is above a share of the crop's largest one; the share is
-    drawn between 0.7 and 0.9 for all crops.
+    Those whose mean over the channels is above a fraction of the crop's largest one; the fraction
+    is drawn between 0.7 and 0.9 for all crops.
     """
     strength = maps.detach().mean(dim=1, keepdim=True)
     largest = strength.flatten(1).amax(dim=1).reshape(-1, *[1] * (maps.ndim - 1))

@@ -27,7 +27,7 @@ FACTS = NETWORKS["light-unet"]
 WIDEST = 320
 """Channels of a deep level, as in nnU-Net: more would cost memory for weights alone."""
 DROPOUT = 0.1
-"""Share of whole channels, behind the coarsest level."""
+"""Fraction of whole channels, behind the coarsest level."""
 SLOPE = 0.01
 Layer = Callable[[int], nn.Module]
 """Makes a layer for so many channels."""

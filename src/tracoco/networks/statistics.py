@@ -79,7 +79,7 @@ class RepeatedPass:
     """Made in a pass that will be made again; what is repeated in here counts no statistics.
 
     The repetition must save for its gradient what the first pass did. So it is given the running
-    statistics wherever the first one was, but counts what it sees with a share of 0.
+    statistics wherever the first one was, but counts what it sees with a fraction of 0.
     """
 
     def __init__(self, module: nn.Module) -> None:

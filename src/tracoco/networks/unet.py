@@ -17,7 +17,7 @@ from tracoco.networks.network import (
 
 LEVELS = 5
 DROPOUT_3D = 0.3
-"""Share of single values, behind the coarsest block and behind the last one."""
+"""Fraction of single values, behind the coarsest block and behind the last one."""
 DROPOUT_2D = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Between the two convolutions of each encoder level, fine to coarse; none in the decoder."""
 

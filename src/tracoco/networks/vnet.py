@@ -9,7 +9,7 @@ from tracoco.networks.network import Decoder, Encoder, Network, Up, add, interpo
 ENCODER_DEPTHS = (1, 2, 3, 3, 3)
 DECODER_DEPTHS = (3, 3, 2, 1)
 DROPOUT = 0.5
-"""Share of whole channels, after the coarsest block and after the last one."""
+"""Fraction of whole channels, after the coarsest block and after the last one."""
 
 
 class VNet(Network):

@@ -23,7 +23,7 @@ FINE_SLICES = 10
 AIR = -500
 """Hounsfield units: air is -1000, and no other kind of scan goes so low."""
 DARK = 0.1
-"""Voxels below this share of the way from the 0.5 to the 99.5 percentile are as dark as air."""
+"""Voxels below this fraction of the way from the 0.5 to the 99.5 percentile are as dark as air."""
 SMALLEST = 3
 """An axis is not halved to fewer voxels: a kernel of three would see little but padding."""
 LONGER = 2

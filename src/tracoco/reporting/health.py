@@ -18,10 +18,10 @@ ABOUT_GATES = (
     "unlikely: classes that are all but ruled out, and so unlearnt"
 )
 ABOUT = {
-    "entropy": "of the answers to unlabelled crops, as a share of the largest that it can be",
+    "entropy": "of predictions for unlabelled crops, as a fraction of the largest that it can be",
     "certain": "voxels that the teacher is sure of, which alone are compared with it",
     "ambiguous": "voxels that the student is unsure of, which alone are compared with the teacher",
-    "trust": "mean weight of the teacher's answers: the larger, the surer it is",
+    "trust": "mean weight of the teacher's predictions: the larger, the surer it is",
     "largest_component": "foreground that lies in the largest part of its class, which alone stays",
     "patches": "patches that hold enough of their class to be compared",
 }
@@ -29,7 +29,7 @@ ABOUT = {
 
 
 def health_charts(run: RunRecord) -> list[Chart]:
-    """Class shares, gates, each other figure, and the shift of crops that are compared."""
+    """Class fractions, gates, each other figure, and the shift of crops that are compared."""
     further = dict.fromkeys(name for record in run.log for name in record.health.further)
     found = [
         _share_chart(run),
@@ -47,7 +47,7 @@ def health_charts(run: RunRecord) -> list[Chart]:
 
 
 def _share_chart(run: RunRecord) -> Chart | None:
-    """Share of each foreground class, with the share that the labelled scans let expect."""
+    """Fraction of each foreground class, with the fraction that the labelled scans let expect."""
     foreground = _percent(run.log, _foreground)
     if not len(foreground):
         return None
@@ -59,7 +59,7 @@ def _share_chart(run: RunRecord) -> Chart | None:
         parts = {"all foreground": foreground} | parts
     drawn = [*_drawn(parts), *_expected_line(run.facts.get("labelled_share"), foreground)]
     latest = f"{number(foreground.smoothed.values[-1])} %"
-    about = "of the voxels; dashed, the foreground's share of the labelled scans"
+    about = "of the voxels; dashed, the foreground's fraction of the labelled scans"
     return Chart("foreground in the pseudo-labels", drawn, latest, about)
 
 
@@ -74,12 +74,12 @@ def _weight_chart(log: Sequence[StepRecord]) -> Chart | None:
         {
             "weight": weight,
             "Dice on labelled crops": known,
-            "Dice of the two answers to unlabelled crops": agreement,
+            "Dice of the two predictions for unlabelled crops": agreement,
         }
     )
     about = (
         "in percent of the method's own weight: 0 until the labelled crops are known, less where "
-        "two answers to unlabelled crops disagree, and less while a structure fades from the "
+        "two predictions for unlabelled crops disagree, and less while a structure fades from the "
         "pseudo-labels"
     )
     return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)

@@ -52,7 +52,7 @@ def follow_autocast(layer: nn.Module) -> None:
 BATCHES = (1, 2, 4)
 """Numbers of crops that a layer is tried with, besides those of the run's batch."""
 TOLERANCE = 0.02
-"""Largest error as a share of the norm. Rounding to bf16 gives 0.003."""
+"""Largest error as a fraction of the norm. Rounding to bf16 gives 0.003."""
 Shape = tuple[int, ...]
 Hook = Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]
 

@@ -170,7 +170,7 @@ class Experiment:
 
     @property
     def labelled_fractions(self) -> dict[str, float]:
-        """Share of each class in the labelled scans, background first."""
+        """Fraction of each class in the labelled scans, background first."""
         counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
         total = np.sum([count for count in counts if count], axis=0)
         fractions = (total / total.sum()).tolist()

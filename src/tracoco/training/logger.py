@@ -1,12 +1,12 @@
 """Everything that is said about a run while it is trained: log, display, and warnings.
 
-Warnings are about pseudo-labels that lose a structure. In runs that were made to fail, the shares
-of the classes showed it first, within 50 steps, while the agreement of the two networks looked
-better than ever: everything was background, or everything the same structure.
+Warnings are about pseudo-labels that lose a structure. In runs that were made to fail, the class
+fractions showed it first, within 50 steps, while the agreement of the two networks looked better
+than ever: everything was background, or everything the same structure.
 
 An earlier sign is that the pseudo-labels have less and less of a structure. Seen in about a hundred
 runs on real scans: with crops that hold a fair part of a scan, every run that ended above one
-without unlabelled scans kept at least 0.8 of the largest share which a structure had once the
+without unlabelled scans kept at least 0.8 of the largest fraction which a structure had once the
 networks had learnt for a hundred steps; those that lost more than a quarter ended far below it.
 With very small crops runs of both kinds lost as much.
 """
@@ -43,7 +43,7 @@ FADED = 0.75
 
 
 class FadingMonitor:
-    """Compares the mean share of each structure over the last steps with the largest such mean."""
+    """Compares each structure's mean fraction over the last steps with the largest such mean."""
 
     def __init__(self, names: Sequence[str], history: Iterable[StepRecord] = ()) -> None:
         """`names` has the classes in their order, background first."""
@@ -55,7 +55,7 @@ class FadingMonitor:
             self.observe(record.health)
 
     def observe(self, health: PseudoLabelHealth) -> dict[str, tuple[float, float]]:
-        """Take in one step's figures; which structures fade: their mean share now, and at most."""
+        """Take in one step's figures; what fades: its mean fraction now, and at most."""
         if not health.class_fractions:
             return {}
         if self._skipped < WINDOW:
@@ -79,8 +79,8 @@ COLLAPSE_STEPS = 100
 class CollapseMonitor:
     """Notices when a class has been all but absent from the pseudo-labels for long.
 
-    Absent means: for 100 steps its share of the pseudo-labels was below a tenth of its share of
-    the labelled scans.
+    Absent means: for 100 steps its fraction of the pseudo-labels was below a tenth of that of the
+    labelled scans.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ def _overflow(record: StepRecord) -> Iterator[str]:
         yield f"overflow in fp16, the step is skipped: cases {', '.join(record.skipped)}"
 
 
-class Journal:
+class RunLogger:
     """Takes in each step's record once: logs it, shows it, warns when the run goes astray."""
 
     def __init__(
@@ -243,7 +243,7 @@ class Journal:
         Args:
             folder: of the run.
             step: what the log has from here on is forgotten.
-            labelled_fractions: each class's share of the labelled voxels, background first.
+            labelled_fractions: each class's fraction of the labelled voxels, background first.
             display: where the run is shown.
             advice: what the method says would help, for the end of a warning.
         """
@@ -333,7 +333,7 @@ class Journal:
             if name not in absent:
                 yield f"'{name}' is back in the pseudo-labels"
 
-    def __enter__(self) -> "Journal":
+    def __enter__(self) -> "RunLogger":
         return self
 
     def __exit__(

@@ -80,7 +80,7 @@ class AveragedWeights:
     """The average of a module's parameters, and of the running statistics of its BatchNorm."""
 
     def __init__(self, module: nn.Module, decay: float) -> None:
-        """Start as a copy of the module's weights; `decay` is the share that each step keeps."""
+        """Start as a copy of the module's weights; `decay` is the fraction that each step keeps."""
         self._decay = decay
         self._current = dict(_averaged_tensors(module))
         self._average = {name: each.detach().clone() for name, each in self._current.items()}

@@ -23,20 +23,20 @@ CHECK_EVERY = 10
 WINDOW = 10
 """Decisions whose Dice is averaged: a hundred steps."""
 SHARE_WINDOW = 3
-"""Decisions whose class shares are averaged. In a run that failed, a structure was gone from the
+"""Decisions whose class fractions are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""
 KNOWN_DICE = 0.7
 """Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
 FADED = 0.75
 """A class fades when the pseudo-labels have less than this part of the most that they had, or of
-its share of the labelled scans, whichever is less: what early networks mark too much of must not
+its fraction of the labelled scans, whichever is less: what early networks mark too much of must not
 count. Of about a hundred runs on real scans, those that lost more ended below supervised learning.
 """
 LOST = 0.4
 """A class is lost below this part of the same."""
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
-class's share of the labelled scans."""
+class's fraction of the labelled scans."""
 DOUBTED, TRUSTED = 0.6, 0.9
 """Dice of two networks' pseudo-labels, for the structure that they agree least on: up to the first
 they count nothing, from the second on in full, and in proportion in between."""
@@ -52,7 +52,7 @@ class UnlabelledWeight:
     """
 
     def __init__(self, labelled_fractions: Sequence[float]) -> None:
-        """`labelled_fractions` is each class's share of the labelled scans, background first."""
+        """`labelled_fractions` is each class's fraction of the labelled scans, background first."""
         self._labelled_fractions = list(labelled_fractions)
         self._dice = deque[list[float]](maxlen=WINDOW)
         self._figures = deque[list[float]](maxlen=SHARE_WINDOW)
@@ -67,7 +67,7 @@ class UnlabelledWeight:
         """The last such step, also while they must begin anew: its weights are the ones to go back
         to."""
         self.doubted = False
-        """Whether the value is as small as it is because two answers disagree."""
+        """Whether the value is as small as it is because two predictions disagree."""
         self.fading: list[int] = []
         """Classes that fade at the moment."""
         self.lost: list[int] = []
@@ -92,8 +92,8 @@ class UnlabelledWeight:
     def mean_figures(self) -> list[float]:
         """Means since the last decision, empty if nothing was seen.
 
-        The share of each class in the pseudo-labels. Then, where the method compares two answers,
-        for each structure what both mark in common, and the mean of what each of them marks.
+        The fraction of each class in the pseudo-labels. Then, where the method compares two
+        predictions, for each structure what both mark, and the mean of what each of them marks.
         """
         *sums, steps = self._seen or [0.0]
         return [total / steps for total in sums]
@@ -108,10 +108,10 @@ class UnlabelledWeight:
 
     @property
     def agreement(self) -> float | None:
-        """Dice of two answers for the structure that they agree least on; None without two."""
+        """Dice of two predictions for the structure that they agree least on; None without two."""
         two = self._recent()[len(self._labelled_fractions) :]
         triples = zip(two[::2], two[1::2], self._labelled_fractions[1:], strict=bool(two))
-        # A structure that is hardly marked is for the shares to judge: a stray voxel says nothing.
+        # The fractions judge a structure that is hardly marked: a stray voxel says nothing.
         found = [
             common / marked
             for common, marked, labelled in triples
@@ -156,7 +156,7 @@ class UnlabelledWeight:
         return [sum(column) / len(self._figures) for column in zip(*self._figures, strict=True)]
 
     def _all_present(self) -> bool:
-        """Whether each structure is in the pseudo-labels, and two answers agree where."""
+        """Whether each structure is in the pseudo-labels, and two predictions agree where."""
         pairs = zip(self._recent(), self._labelled_fractions, strict=False)
         return self._trust > 0 and all(
             fraction >= ABSENT * labelled for fraction, labelled in pairs

@@ -26,12 +26,12 @@ from tracoco.training.distributed import (
     stop_on_signals,
 )
 from tracoco.training.experiment import Experiment
-from tracoco.training.logger import Journal, shown_progress
+from tracoco.training.logger import RunLogger, shown_progress
 from tracoco.training.starting_weights import starting_weights
 from tracoco.training.step_time import StepTime, timed_steps
 from tracoco.training.trainer import FitResult, Trainer
 
-SHARE = 0.05
+TIMED_FRACTION = 0.05
 """Of the minutes: so long at most are steps timed, and as long cases scored."""
 
 
@@ -59,7 +59,7 @@ def within_minutes(
         return experiment, ""
     if console and team.leads:
         say(f"measuring how long a step takes on {team.device}")
-    time = timed_steps(experiment, team, stop, SHARE * 60 * training.minutes)
+    time = timed_steps(experiment, team, stop, TIMED_FRACTION * 60 * training.minutes)
     steps = time.steps_within(training.minutes, training)
     config = _with_steps(experiment.config, steps)
     return replace(experiment, config=config), _in_words(training.minutes, steps, time)
@@ -128,14 +128,14 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             trainer.resume()
             if team.leads:
                 folder.renew_facts({"computed": asdict(arrangement)})
-        journal = None
+        logger = None
         if team.leads:
-            journal = stack.enter_context(opened_journal(experiment, trainer, console, length))
+            logger = stack.enter_context(opened_logger(experiment, trainer, console, length))
         steps, workers = experiment.config.training.length, experiment.config.data.workers
         pinned = team.device.type == "cuda"
         result = trainer.fit(
             batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
-            journal,
+            logger,
             stop,
             experiment.validation(team),
         )
@@ -145,9 +145,9 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
 
 
 @contextmanager
-def opened_journal(
+def opened_logger(
     experiment: Experiment, trainer: Trainer, console: Console | None, length: str
-) -> Iterator[Journal]:
+) -> Iterator[RunLogger]:
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.length
     with shown_progress(title, trainer.step, steps, console) as display:
@@ -155,8 +155,8 @@ def opened_journal(
         for line in filter(None, (*announced, *trainer.arrangement.notes)):
             display.say(line)
         fractions, advice = experiment.labelled_fractions, trainer.method.advice
-        with Journal(trainer.folder, trainer.step, fractions, display, advice=advice) as journal:
-            yield journal
+        with RunLogger(trainer.folder, trainer.step, fractions, display, advice=advice) as logger:
+            yield logger
 
 
 def open_folder(

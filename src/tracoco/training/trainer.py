@@ -19,7 +19,7 @@ from tracoco.runs.folder import Checkpoint, check_identity, load_checkpoint, sav
 from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.training.acceleration import Arrangement, arrange
 from tracoco.training.distributed import StopRequest, Team
-from tracoco.training.logger import Journal
+from tracoco.training.logger import RunLogger
 from tracoco.training.optimizer import (
     AveragedWeights,
     OverflowGuard,
@@ -84,8 +84,7 @@ class Trainer:
             team: this process and its device.
             identity: is carried by every checkpoint and must be the same when it is resumed.
             arrangement: how the method was arranged; if not given, it is arranged here.
-            labelled_fractions: of each class in the labelled scans by its name, background first;
-                for the adaptive weight of unlabelled crops.
+            labelled_fractions: of each class, background first; for the adaptive weight.
         """
         self.arrangement = arrangement or arrange(method, config.training, team.device)
         self.method = method.to(team.device)
@@ -138,7 +137,7 @@ class Trainer:
     def fit(
         self,
         batches: Iterable[Batch],
-        journal: Journal | None,
+        logger: RunLogger | None,
         stop: StopRequest,
         validate: Validate | None = None,
     ) -> FitResult:
@@ -147,8 +146,8 @@ class Trainer:
             record, signal = self._take_step(batch.to(self.team.device), stop)
             if validate and self._due(self.config.training.validate_every):
                 record = self._validate(record, validate)
-            if journal:
-                journal.write(record)
+            if logger:
+                logger.write(record)
             if signal or self._due(self.config.training.save_every):
                 self.save("last.pt")
             if signal:

@@ -1,4 +1,4 @@
-"""Perturbations of crops that change a network's answer most, without naming a true answer."""
+"""Perturbations of crops that change a network's prediction most, without a label."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ def crop_lengths(valid: Tensor, channels: int, amount: float) -> Tensor:
 
 
 def steepest(distance: Callable[[Tensor], Tensor], perturbation: Tensor) -> Tensor:
-    """The gradient of a distance of answers at a perturbation, and of nothing else.
+    """The gradient of a distance of predictions at a perturbation, and of nothing else.
 
     It is taken in full precision, also under autocast, and leaves no gradient on any weight.
     """

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tracoco.geometry import Index
 
 WANTED = 0.8
-"""Share of the patches with some voxels of a class that should hold enough of it."""
+"""Fraction of the patches with some voxels of a class that should hold enough of it."""
 RATE = 0.01
 """How fast a threshold moves at its first step; at its nth step an nth of that."""
 
@@ -25,7 +25,7 @@ class Labelled:
     valid: Tensor
     """False where the crops are padding, [B, ...]."""
     entropy: Tensor
-    """Of the network's answer, [B, ...]."""
+    """Of the network's prediction, [B, ...]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class PatchChooser(nn.Module):
         )
 
     def _follow(self, value: int, candidates: Tensor, kept: Tensor) -> None:
-        """Raise the threshold where more than the wanted share is kept, else lower it."""
+        """Raise the threshold where more than the wanted fraction is kept, else lower it."""
         seen = candidates > 0
         rate = RATE / self.steps[value].clamp(min=1)
         moved = self.thresholds[value] + rate * (kept - WANTED * candidates)

@@ -92,7 +92,7 @@ class CoTrainingConfig(TwoNetworksConfig):
     training pass, as in Eq. (2), at no cost. `batch` and `clean` differ for networks with BatchNorm
     alone."""
     average_decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the moving averages that each step keeps; of `averaged` pseudo-labels alone."""
+    """Fraction of the moving averages that each step keeps; of `averaged` pseudo-labels alone."""
 
 
 class Unlabelled(NamedTuple):

@@ -60,7 +60,7 @@ def contrast_loss(
 def directional_loss(
     learner: Points, teacher: Points, bank: Bank, *, threshold: float, temperature: float
 ) -> Tensor:
-    """-log of the teacher's share among the features that the learner is compared with.
+    """-log of the teacher's fraction among the features that the learner is compared with.
 
     Those are the teacher's feature of the same voxel and all in the bank that have another label
     than the learner's. The mean is over the voxels where the teacher is sure, and surer.
@@ -178,7 +178,7 @@ class ContextContrast(nn.Module):
         )
 
     def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
-        """The features behind a network's answer, and the answer."""
+        """The features behind a network's prediction, and the prediction."""
         features = network.decode(network.encode(uniform_noise(crops, self.noise)))
         return features, network.head(features).float()
 

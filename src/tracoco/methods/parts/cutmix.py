@@ -20,7 +20,7 @@ def uniform(low: float, high: float) -> float:
 
 
 def happens(fraction: float) -> bool:
-    """True in this share of the draws."""
+    """True in this fraction of the draws."""
     return uniform(0, 1) < fraction
 
 

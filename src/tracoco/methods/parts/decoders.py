@@ -66,7 +66,7 @@ class SeveralDecoders(nn.Module):
 
 
 class MeanOfDecoders(nn.Module):
-    """All decoders as one network: the softmax of its answer is the mean of their probabilities."""
+    """All decoders as one network: the softmax of its output is the mean of their probabilities."""
 
     def __init__(self, decoders: SeveralDecoders) -> None:
         super().__init__()

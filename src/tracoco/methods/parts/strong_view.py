@@ -11,11 +11,11 @@ Limits = tuple[float, float]
 """The lowest and the highest intensity that a scan can have."""
 
 JITTERED = 0.8
-"""Share of the crops whose brightness and contrast change."""
+"""Fraction of the crops whose brightness and contrast change."""
 JITTER = 0.5
 """Brightness and contrast are multiplied by a factor in [1 - this, 1 + this]."""
 BLURRED = 0.5
-"""Share of the crops that are blurred."""
+"""Fraction of the crops that are blurred."""
 SIGMA = (0.1, 2.0)
 """Least and largest deviation of the blur, in voxels."""
 

@@ -49,7 +49,7 @@ class EmaTeacher(nn.Module):
 
         Args:
             network: the student as it was built.
-            decay: share of the teacher that each step keeps, once the average has warmed up.
+            decay: fraction of the teacher that each step keeps, once the average has warmed up.
             copy_buffers: take over the student's BatchNorm statistics at every step. Needed where
                 the teacher predicts, since then it normalises by them.
             average_statistics: average the student's BatchNorm statistics like its weights, for a
@@ -92,7 +92,7 @@ class EmaTeacher(nn.Module):
 def move_average(
     average: nn.Module, newest: nn.Module, kept: float, *, statistics: bool = False
 ) -> None:
-    """Keep this share of every weight, and of BatchNorm's statistics; the rest is the newest."""
+    """Keep this fraction of every weight, and of BatchNorm's statistics; the rest is the newest."""
     own, new = (
         [*network.parameters(), *(network.buffers() if statistics else ())]
         for network in (average, newest)
@@ -155,7 +155,7 @@ class StudentTeacherConfig(Settings):
     rampup_steps: PositiveInt | None = None
     """Steps until the weight is at its largest; the whole run if not given."""
     decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the teacher that each step keeps, once its average has warmed up."""
+    """Fraction of the teacher that each step keeps, once its average has warmed up."""
     noise: float = Field(default=0.02, ge=0)
     """Deviation of the noise on the teacher's crops, as a fraction of the intensity range.
 

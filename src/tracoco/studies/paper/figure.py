@@ -150,8 +150,8 @@ FACTS = {
         ("brats19",),
     ),
     "divergence": FigureFacts(
-        "It shows how far the answers of two networks are apart at ten stages of the training, for "
-        "mean teacher, co-training and TraCoCo.",
+        "It shows how far the predictions of two networks are apart at ten stages of the training, "
+        "for mean teacher, co-training and TraCoCo.",
         ("brats19",),
     ),
     "qualitative": FigureFacts(
@@ -160,8 +160,8 @@ FACTS = {
         ("pancreas", "la", "brats19"),
     ),
     "context": FigureFacts(
-        "It shows how the answers of SASSNet, UA-MT, CAC and TraCoCo in the overlap of two crops "
-        "change with what surrounds it.",
+        "It shows how the predictions of SASSNet, UA-MT, CAC and TraCoCo in the overlap of two "
+        "crops change with what surrounds it.",
         ("la",),
     ),
 }

@@ -1,4 +1,4 @@
-"""The paper's first figure: two translated crops of a scan, and the answers in their overlap."""
+"""The paper's first figure: two translated crops of a scan, and predictions in their overlap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,9 +79,9 @@ def context_figure(
     predictions: Sequence[ContextPrediction],
     spacing_mm: Sequence[float],
 ) -> Figure:
-    """The scan with both crops, then for each method its two answers and where they differ.
+    """The scan with both crops, then for each method its two predictions and where they differ.
 
-    All panels show the axial slice of the overlap that has the most foreground in all answers
+    All panels show the axial slice of the overlap that has the most foreground in all predictions
     together; the percentage under a method counts the voxels of the whole overlap.
 
     Args:
@@ -130,7 +130,7 @@ def _show_scan(axes: Axes, scene: _Scene) -> None:
 
 
 def _show_prediction(axes: Axes, scene: _Scene, box: Box, label: NDArray[Any], colour: str) -> None:
-    """A crop as the method saw it, its answer, and the overlap."""
+    """A crop as the method saw it, its prediction, and the overlap."""
     place = scene.place(box)
     show_slice(axes, read_box(scene.image, box), place, scene.spacing_mm, scene.shown)
     outline_slice(axes, label, place, scene.spacing_mm, colour, width=1.8)
@@ -160,10 +160,10 @@ def _explain(axes: Axes) -> None:
     """What the rows and colours are."""
     axes.set_axis_off()
     lines = (
-        (FIRST, "1st row: answer in the first crop"),
-        (SECOND, "2nd row: answer in the second"),
+        (FIRST, "1st row: prediction in the first crop"),
+        (SECOND, "2nd row: prediction in the second"),
         (SHARED, "red frame: seen by both"),
-        (SHARED, "3rd row: voxels of the frame\nthat get two answers"),
+        (SHARED, "3rd row: voxels of the frame\nthat get two predictions"),
     )
     for row, (colour, text) in enumerate(lines):
         axes.text(
@@ -187,7 +187,7 @@ Pair = tuple[Box, Box]
 
 
 def context(request: PaperRequest, data: str) -> Drawn:
-    """The answers of each method in both crops, and how much they differ; seed 0."""
+    """The predictions of each method in both crops, and how much they differ; seed 0."""
     request = replace(request, seeds=1)
     preset = preset_for(request, data, OWN)
     project, plan = runner_of(request, data).project, runner_of(request, data).project.load_plan()

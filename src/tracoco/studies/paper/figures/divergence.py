@@ -1,4 +1,4 @@
-"""The figure of divergence: how far the answers of two networks part while they train."""
+"""The figure of divergence: how far the predictions of two networks part while they train."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Stage:
 
     number: int
     overlap_ratio: float
-    """Share of the voxels with the same label."""
+    """Fraction of the voxels with the same label."""
     distance: float
     """Summed difference of the foreground's probability, in voxels a crop."""
 

@@ -129,7 +129,7 @@ SHOWN = ("sassnet", "ua-mt", "supervised", "cac", "tracoco")
 
 
 def qualitative(request: PaperRequest, data: str) -> Drawn:
-    """The truth and each method's answer, as a slice and as a surface; seed 0."""
+    """The truth and each method's prediction, as a slice and as a surface; seed 0."""
     request = replace(request, seeds=1)
     own = OWN.get(data, OWN["la"])
     preset = preset_for(request, data, own)

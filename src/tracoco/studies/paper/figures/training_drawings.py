@@ -28,7 +28,7 @@ class DivergenceSeries:
 
     fraction_of_training: ArrayLike
     overlap_ratio: ArrayLike
-    """Share of the voxels to which both give the same label."""
+    """Fraction of the voxels to which both give the same label."""
     distance: ArrayLike
     """Mean over the volumes of the summed absolute difference of the two probabilities."""
 
@@ -93,7 +93,7 @@ def draw_training_time(rows: Sequence[TimeRow], reference: str = "supervised") -
 
 
 def draw_divergence(series: Mapping[str, DivergenceSeries]) -> Figure:
-    """How alike the answers of two networks are while they are trained."""
+    """How alike the predictions of two networks are while they are trained."""
     figure = new_figure(7.6, 3.2)
     alike, apart = figure.subplots(1, 2)
     for (name, (colour, marker)), each in zip(
