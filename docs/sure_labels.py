@@ -14,7 +14,6 @@ from tracoco.methods.method import (
     RunFacts,
     StepOutput,
     evaluating,
-    labelled_loss,
     uniform_noise,
 )
 from tracoco.settings import Settings
@@ -56,7 +55,7 @@ class SureLabels(Method):
         sure = valid[count:] & (confidence >= self.config.threshold)
         weight = self.config.weight * sigmoid_rampup(step, self.total_steps)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "sure": weight * masked_mean(semi_supervised, sure),
         }
         return StepOutput(terms, (clean,))

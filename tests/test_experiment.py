@@ -427,7 +427,7 @@ def test_a_run_of_0_1_0_is_resumed_and_found_though_there_are_new_settings(tmp_p
     checkpoint = torch.load(run / "last.pt", weights_only=True)
     # What 0.1.0 wrote had none of these keys.
     for group, added in ADDED_LATER.items():
-        assert not added.keys() & checkpoint[f"{group} settings"].keys()
+        assert not added.keys() & (checkpoint[f"{group} settings"] or {}).keys()
     train(project, config, run, resume=True, device="cpu")
     changed = load_config(None, [*old, "data.room=0.25"])
     with pytest.raises(UserError, match=r"data settings: \{'room': None\}, now \{'room': 0.25\}"):

@@ -21,6 +21,8 @@ FILTERS = 16
 STEPS = 2000
 """Of a training where neither plan nor settings say otherwise."""
 Precision = Literal["fp32", "bf16", "fp16"]
+Recipe = Literal["common", "released", "paper", "unrecorded"]
+"""`unrecorded`: of runs of 0.1.0, which do not say."""
 OverlapRule = Literal["random", "half", "quarter", "full", "low"]
 SAME_RESULT: dict[str, set[str]] = {
     "data": {"workers"},
@@ -116,6 +118,29 @@ class NetworkConfig(Settings):
     def width(self) -> int:
         """Channels of the finest level. Those of the plan are filled in before."""
         return self.filters or FILTERS
+
+
+class LossConfig(Settings):
+    """What labels teach: weighted cross-entropy and Dice. The defaults are the paper's Eq. (2)."""
+
+    cross_entropy: float = Field(default=1.0, ge=0)
+    """Weight of the mean cross-entropy of all voxels."""
+    dice: float = Field(default=1.0, ge=0)
+    """Weight of the mean Dice loss of the classes."""
+    dice_background: bool = False
+    """Whether the background is one of these classes."""
+    dice_per_crop: bool = False
+    """Dice of each crop, then their mean, in place of one Dice over all labelled crops."""
+    dice_linear: bool = False
+    """Denominators of Dice are sums of probabilities, in place of sums of their squares."""
+    dice_smooth: float = Field(default=1e-5, gt=0)
+    """Added to numerator and denominator of Dice."""
+
+    @model_validator(mode="after")
+    def _teaches(self) -> "LossConfig":
+        if not (self.cross_entropy or self.dice):
+            raise ValueError("loss.cross_entropy and loss.dice are both 0; labels teach nothing")
+        return self
 
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -232,10 +257,15 @@ class InferenceConfig(Settings):
 class Config(Settings):
     """All settings of a run."""
 
+    recipe: Recipe = "common"
+    """Where the settings of the training come from: the same for all methods (`common`), those
+    of the method's authors (`released`), or those of the paper's experiments (`paper`). A preset or
+    `--recipe` states it; single settings may still be changed."""
     seed: NonNegativeInt = 0
     method: MethodChoice = MethodChoice()
     data: DataConfig = DataConfig()
     network: NetworkConfig = NetworkConfig()
+    loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     inference: InferenceConfig = InferenceConfig()
@@ -259,6 +289,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "restart": False,
     },
     "training": {"ema_decay": 0.0, "unlabelled_weight": "scheduled", "minutes": None},
+    "loss": LossConfig().model_dump(mode="json"),
     "inference": {"window": "crop", "memory_gb": InferenceConfig().memory_gb},
     "method": {"negative_gate": "class", "scales": 1, "average_decay": 0.99},
 }
@@ -271,7 +302,7 @@ def recorded_settings(config: Config) -> dict[str, Any]:
     A run of an older version has the same ones, so that it can be resumed and is found again.
     """
     unused = {} if config.network.name == "light-unet" else {"network": set(ADDED_LATER["network"])}
-    settings = config.model_dump(mode="json", exclude=SAME_RESULT | unused)
+    settings = config.model_dump(mode="json", exclude=SAME_RESULT | unused | {"recipe": True})
     # Older versions had numbers where there may be none now.
     settings["network"]["filters"] = config.network.width
     settings["training"]["steps"] = config.training.length
@@ -280,7 +311,7 @@ def recorded_settings(config: Config) -> dict[str, Any]:
         settings[group] = {
             key: value for key, value in kept if key not in neutral or value != neutral[key]
         }
-    return settings
+    return settings if settings["loss"] else {k: v for k, v in settings.items() if k != "loss"}
 
 
 def parse_config(values: dict[str, Any], source: str) -> Config:
@@ -293,7 +324,7 @@ def parse_recorded(values: dict[str, Any], source: str) -> Config:
 
     Older runs lack the settings that were added later, and have others by their old names.
     """
-    filled = dict(values)
+    filled = {"recipe": "unrecorded", **values}
     for group in ("data", "network", "optimizer", "training", "inference"):
         if isinstance(values.get(group), dict):
             filled[group] = ADDED_LATER[group] | values[group]

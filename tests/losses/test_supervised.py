@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from tracoco.config import LossConfig
+from tracoco.errors import UserError
 from tracoco.losses.supervised import cross_entropy, dice_loss, supervised_loss
+from tracoco.presets import load_config
 
 
 def logits_of(*probabilities: tuple[float, ...]) -> Tensor:
@@ -69,3 +72,43 @@ def test_an_empty_label_is_finite_and_teaches_background() -> None:
     assert loss.isfinite()
     assert logits.grad is not None
     assert (logits.grad[:, 1] > 0).all()
+
+
+TWO_VOXELS = ((0.25, 0.75), (0.5, 0.5))
+"""Labels 1 and 0. Foreground 3/4 and 1/2, background 1/4 and 1/2."""
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (LossConfig(dice=0.0), (math.log(4 / 3) + math.log(2)) / 2),
+        (LossConfig(cross_entropy=0.0), 1 - 1.5 / 1.8125),
+        (LossConfig(cross_entropy=0.0, dice=0.5), (1 - 1.5 / 1.8125) / 2),
+        # Linear: 2 * 3/4 / (5/4 + 1).
+        (LossConfig(cross_entropy=0.0, dice_linear=True), 1 - 1.5 / 2.25),
+        # The background has p = 1/4 and 1/2, truth 0 and 1: 1 - 1 / (0.0625 + 0.25 + 1).
+        (
+            LossConfig(cross_entropy=0.0, dice_background=True),
+            (1 - 1.5 / 1.8125 + 1 - 1 / 1.3125) / 2,
+        ),
+        # Smooth 1: (1.5 + 1) / (1.8125 + 1).
+        (LossConfig(cross_entropy=0.0, dice_smooth=1.0), 1 - 2.5 / 2.8125),
+    ],
+)
+def test_releases_have_other_forms_of_the_loss(form: LossConfig, expected: float) -> None:
+    valid = torch.ones(1, 2, dtype=torch.bool)
+    loss = supervised_loss(logits_of(*TWO_VOXELS), torch.tensor([[1, 0]]), valid, form)
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_dice_of_single_crops_is_the_mean_of_their_losses() -> None:
+    # Two crops of one voxel, both labelled 1, with p = 3/4 and 1/2.
+    logits = torch.cat([logits_of((0.25, 0.75)), logits_of((0.5, 0.5))])
+    form = LossConfig(cross_entropy=0.0, dice_per_crop=True)
+    loss = supervised_loss(logits, torch.tensor([[1], [1]]), None, form)
+    assert loss.item() == pytest.approx((1 - 1.5 / 1.5625 + 1 - 1 / 1.25) / 2, rel=1e-4)
+
+
+def test_a_loss_without_terms_is_refused() -> None:
+    with pytest.raises(UserError, match="labels teach nothing"):
+        load_config(None, ["loss.dice=0", "loss.cross_entropy=0"])

@@ -2,9 +2,26 @@ import torch
 from samples import make_batch
 from torch import nn
 
-from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.method import evaluating, labelled_loss, uniform_noise
+from tracoco.config import LossConfig
+from tracoco.data.batch import Batch
+from tracoco.losses.supervised import dice_loss, supervised_loss
+from tracoco.methods.method import (
+    Method,
+    RunFacts,
+    StepOutput,
+    build_method,
+    evaluating,
+    uniform_noise,
+)
 from tracoco.networks.statistics import frozen_statistics
+from tracoco.settings import MethodChoice
+
+
+class Plain(Method):
+    """A method without anything of its own."""
+
+    def forward(self, batch: Batch, step: int) -> StepOutput:
+        raise AssertionError(f"step {step} on {batch.cases}")
 
 
 def net() -> nn.Module:
@@ -26,7 +43,15 @@ def test_labels_teach_the_labelled_crops_and_no_padding() -> None:
     expected = supervised_loss(
         logits[:2, :, :8], batch.labels[:, :8], torch.ones(2, 8, 16, dtype=torch.bool)
     )
-    torch.testing.assert_close(labelled_loss(logits, batch), expected)
+    torch.testing.assert_close(Plain().labelled_loss(logits, batch), expected)
+
+
+def test_the_supervised_loss_has_the_form_that_the_run_asks_for() -> None:
+    batch, logits = make_batch(2), torch.randn(4, 2, 16, 16)
+    dice_alone = RunFacts(2, 1, 2, 10, 1, 2, loss=LossConfig(cross_entropy=0.0, dice=0.5))
+    method = build_method(MethodChoice(name="supervised"), lambda: nn.Conv2d(1, 2, 1), dice_alone)
+    expected = 0.5 * dice_loss(logits[:2], batch.labels, batch.first.valid[:2])
+    torch.testing.assert_close(method.labelled_loss(logits, batch), expected)
 
 
 def test_evaluating_has_no_gradient_and_restores_each_mode() -> None:

@@ -7,7 +7,7 @@ from samples import make_batch, measured
 
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import supervised_loss
-from tracoco.methods.method import StepOutput, labelled_losses, unlabelled_probabilities
+from tracoco.methods.method import StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.co_training import Peers
 
 
@@ -28,11 +28,11 @@ def test_both_learn_from_labels() -> None:
     predictions = method.logits(batch)
     valid = batch.first.valid[:2]
     losses = [supervised_loss(logits[:2], batch.labels, valid) for logits in predictions]
-    torch.testing.assert_close(labelled_losses(predictions, batch), losses[0] + losses[1])
+    torch.testing.assert_close(method.labelled_losses(predictions, batch), losses[0] + losses[1])
     batch.labels[:] = 0
     batch.first.valid[:2] = False
     batch.first.valid[0, 0, 0, 0] = True  # one voxel: -log 1/4 - log 1/2, and two Dice of 1
-    loss = labelled_losses(predictions, batch).item()
+    loss = method.labelled_losses(predictions, batch).item()
     assert loss == pytest.approx(math.log(4) + math.log(2) + 2, rel=1e-4)
 
 

@@ -29,6 +29,7 @@ from tracoco.text import html_table
 from tracoco.training.train import train as train_run
 
 CheckpointName = Literal["last", "best"]
+RecipeName = Literal["common", "released"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class Run:
         rows: list[tuple[str, object]] = [
             ("folder", self.folder),
             ("method", config.method.name),
+            ("recipe", config.recipe),
             ("steps", config.training.length),
             ("labelled", len(RunFolder(self.folder).splits().labelled)),
         ]
@@ -100,6 +102,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     *,
     method: str | None = None,
     preset: str | None = None,
+    recipe: RecipeName | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     minutes: float | None = None,
     seed: int | None = None,
@@ -116,6 +119,8 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         project: the project, or its folder.
         method: a name of `tracoco methods`; `tracoco` by default.
         preset: a name of `tracoco presets`.
+        recipe: `common`, the same for all methods, or `released`, what the authors of the method
+            run. The preset's if not given, which is `common` but for presets of the paper.
         settings: changes of single settings, e.g. `{"training.steps": 4000}`.
         minutes: length by time on this machine, in place of steps.
         seed: changes every random choice.
@@ -127,6 +132,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         progress: show progress on standard error, or in a notebook.
     """
     changes = [f"method.name={method}"] if method else []
+    changes += [f"recipe={recipe}"] if recipe else []
     changes += [f"training.minutes={minutes}"] if minutes is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += ["training.select_on=test"] if select_on_test else []
@@ -137,7 +143,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     config = load_config(preset, changes)
     _check_length(changes, config.training.minutes)
     opened = opened_project(project)
-    folder = Path(out) if out else opened.runs_root / f"{config.method.name}-seed{config.seed}"
+    folder = Path(out) if out else opened.runs_root / _run_name(config)
     result = train_run(
         opened,
         config,
@@ -148,6 +154,12 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         console=progress_console() if progress else None,
     )
     return Run(folder, result.steps, result.signal, result.leads)
+
+
+def _run_name(config: Config) -> str:
+    """Of a run's folder; runs of the released recipe stand beside those of the common one."""
+    released = "-released" if config.recipe == "released" else ""
+    return f"{config.method.name}{released}-seed{config.seed}"
 
 
 def _check_length(changes: list[str], minutes: float | None) -> None:

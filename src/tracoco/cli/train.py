@@ -22,6 +22,14 @@ def train(
     preset: Annotated[
         str | None, typer.Option(help="Name of a preset; see `tracoco presets`.")
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="common|released",
+            help="Settings of the training: the same for all methods, or those of the method's "
+            "authors. Default: common, or the preset's.",
+        ),
+    ] = None,
     overrides: Overrides = None,
     minutes: Annotated[
         float | None, typer.Option(help="Train for this long, instead of a number of steps.")
@@ -56,6 +64,7 @@ def train(
         project,
         method=method,
         preset=preset,
+        recipe=recipe,  # type: ignore[arg-type]  # an unknown one is told with the nearest
         settings=overrides or (),
         minutes=minutes,
         seed=seed,

@@ -11,7 +11,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.student_teacher import (
@@ -59,7 +58,7 @@ class ACMT(StudentTeacher):
         ambiguous = valid & (unsure >= self.threshold(step))
         distance = mse_loss(logits[unlabelled], prediction, ambiguous)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
         student = unlabelled_probabilities(batch, logits)

@@ -146,7 +146,9 @@ class BCP(Method):
         first = torch.arange((count + 1) // 2)
         second = (first + len(first)) % count
         mixed = labelled.take(first).paste(labelled.take(second), box)
-        return supervised_loss(self.student(mixed.crops).float(), mixed.labels, mixed.valid)
+        return supervised_loss(
+            self.student(mixed.crops).float(), mixed.labels, mixed.valid, self.loss
+        )
 
     def _copy_paste(self, labelled: Known, unlabelled: Known, box: Tensor) -> dict[str, Tensor]:
         """Half of the pairs have the labelled crop around the box, half have it inside.
@@ -163,7 +165,10 @@ class BCP(Method):
         ]
         logits = self.student(torch.cat([half.crops for half in halves])).float()
         losses = [
-            [supervised_loss(own, half.labels, half.valid & part) for part in (~box, box)]
+            [
+                supervised_loss(own, half.labels, half.valid & part, self.loss)
+                for part in (~box, box)
+            ]
             for own, half in zip((logits[first], logits[second]), halves, strict=True)
         ]
         (around_label, in_guess), (around_guess, in_label) = losses

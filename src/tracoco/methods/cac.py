@@ -6,7 +6,7 @@ from pydantic import Field
 
 from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth, class_fractions
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig, crop_agreement
 from tracoco.networks.network import Network, with_features
 
@@ -36,7 +36,10 @@ class CAC(Method):
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """Supervised loss, and the contrast of the unlabelled crop pairs."""
         contrast = self.contrast(self.network, batch, step)
-        terms = {"supervised": labelled_loss(contrast.logits, batch), "contrast": contrast.loss}
+        terms = {
+            "supervised": self.labelled_loss(contrast.logits, batch),
+            "contrast": contrast.loss,
+        }
         return StepOutput(terms, (contrast.labels, contrast.confidence))
 
     def parameter_groups(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
 from tracoco.losses.crc import semi_supervised_loss
 from tracoco.methods.health import PseudoLabelHealth, peer_health
-from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_losses
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 from tracoco.methods.parts.context_contrast import ContextContrast, ContrastConfig, crop_agreement
 from tracoco.networks.network import with_features
@@ -42,7 +42,7 @@ class CACCo(CoTraining):
         pseudo_labels = self.pseudo_labels(batch, first)
         unlabelled = self.unlabelled(batch, first, pseudo_labels)
         terms = {
-            "supervised": labelled_losses(first, batch),
+            "supervised": self.labelled_losses(first, batch),
             "ce": self.unsupervised_weight(step) * semi_supervised_loss(*unlabelled, ce_loss),
             "contrast": torch.stack([contrast.loss for contrast in contrasts]).sum(),
         }

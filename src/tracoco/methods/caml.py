@@ -19,7 +19,6 @@ from tracoco.methods.method import (
     RunFacts,
     StepOutput,
     evaluating,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
@@ -257,7 +256,7 @@ class CAML(Method):
         ramp = sigmoid_rampup(step, self.rampup_steps)
         relation = self.relations(maps, logits, batch)
         terms = {
-            "supervised": torch.stack([labelled_loss(each, batch) for each in logits]).sum(),
+            "supervised": torch.stack([self.labelled_loss(each, batch) for each in logits]).sum(),
             "consistency": ramp * self.config.unsupervised_weight * distance,
             "relation": ramp * self.config.relation_weight * relation,
         }

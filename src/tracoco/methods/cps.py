@@ -3,7 +3,7 @@
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import ce_loss
 from tracoco.losses.crc import semi_supervised_loss
-from tracoco.methods.method import StepOutput, labelled_losses
+from tracoco.methods.method import StepOutput
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 
 
@@ -22,7 +22,7 @@ class CPS(CoTraining):
         pseudo_labels = self.pseudo_labels(batch, first)
         unlabelled = self.unlabelled(batch, first, pseudo_labels)
         terms = {
-            "supervised": labelled_losses(first, batch),
+            "supervised": self.labelled_losses(first, batch),
             "ce": self.unsupervised_weight(step) * semi_supervised_loss(*unlabelled, ce_loss),
         }
         return StepOutput(terms, pseudo_labels)

@@ -13,7 +13,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_losses,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.co_training import Peers
@@ -65,7 +64,7 @@ class CrossTeaching(Peers):
         ]
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         terms = {
-            "supervised": labelled_losses(predictions, batch),
+            "supervised": self.labelled_losses(predictions, batch),
             "dice": weight * torch.stack(losses).sum(),
         }
         return StepOutput(terms, unlabelled_probabilities(batch, *predictions))

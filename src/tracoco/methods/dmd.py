@@ -8,7 +8,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_losses,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.co_training import Peers
@@ -63,7 +62,7 @@ class DMD(Peers):
         first, second = ((each / self.config.temperature).softmax(dim=1) for each in predictions)
         distance = soft_dice_loss(first, second, batch.first.valid)
         terms = {
-            "supervised": labelled_losses(predictions, batch),
+            "supervised": self.labelled_losses(predictions, batch),
             "distillation": self.config.unsupervised_weight * distance,
         }
         return StepOutput(terms, unlabelled_probabilities(batch, *predictions))

@@ -13,7 +13,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy, weighted_mse
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.health import PseudoLabelHealth, pair_health
-from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.student_teacher import (
     StudentTeacher,
     StudentTeacherConfig,
@@ -57,7 +57,7 @@ class DUWM(StudentTeacher):
         featured = weighted_mse(features, target_features, trusts[1], valid)
         unsure = masked_mean(normalised_entropy(probability), valid)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": weight * predicted,
             "features": weight * self.config.feature_weight * featured,
             "entropy": weight * self.config.entropy_weight * unsure,

@@ -6,7 +6,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.health import PseudoLabelHealth, predicted_fractions
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.settings import Settings
 
 
@@ -44,7 +44,7 @@ class EntropyMinimisation(Method):
         entropy = masked_mean(normalised_entropy(probability), batch.first.valid[unlabelled])
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "entropy": weight * entropy,
         }
         return StepOutput(terms, (probability.detach(),))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
 
 
@@ -45,7 +45,7 @@ class FixMatch(WeakToStrong):
         lesson = self.strong_lesson(predictions)
         learnt = self._learn(self.network(lesson.crops).float(), lesson)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "strong": self.config.unsupervised_weight * learnt,
         }
         return StepOutput(terms, (predictions.own,))

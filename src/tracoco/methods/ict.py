@@ -13,7 +13,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
@@ -56,7 +55,7 @@ class ICT(StudentTeacher):
         logits = self.student(seen).float()
         distance = mse_loss(logits[count:], prediction, both_valid(valid))
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
         return StepOutput(terms, (*unlabelled_probabilities(batch, logits), prediction))

@@ -10,7 +10,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy, self_information
 from tracoco.losses.weighting import masked_mean
-from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
+from tracoco.methods.method import StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -73,7 +73,7 @@ class LGERMT(StudentTeacher):
         entropy = normalised_entropy(probability[unlabelled])
         weight = self.config.structure_weight * self.rampup(step)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * mse_loss(logits, prediction, valid) / 2,
             "local": weight * self.local_difference(probability, prediction, valid),
             "global": weight * information_difference(probability, prediction, valid),

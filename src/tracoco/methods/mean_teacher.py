@@ -6,7 +6,7 @@ from pydantic import NonNegativeInt
 
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss
-from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
+from tracoco.methods.method import StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.student_teacher import StudentTeacher, StudentTeacherConfig
 
 
@@ -34,7 +34,7 @@ class MeanTeacher(StudentTeacher):
         prediction = self.teacher(self.noisy(batch.first.values[start:]))
         distance = mse_loss(logits[start:], prediction, valid[start:])
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
         student = unlabelled_probabilities(batch, logits)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tracoco.config import LossConfig
 from tracoco.data.batch import Batch
-from tracoco.losses.supervised import supervised_loss
+from tracoco.losses.supervised import COMMON, supervised_loss
 from tracoco.methods import method_class
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.settings import RENAMED, MethodChoice, Settings, checked
@@ -36,6 +37,8 @@ class RunFacts:
     """Width from dark to bright intensities of a scan; noise is given as a fraction of it."""
     intensity_limits: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest intensity that a scan can have."""
+    loss: LossConfig = COMMON
+    """The form of the supervised loss."""
 
 
 class StepOutput(NamedTuple):
@@ -69,6 +72,9 @@ class Method(nn.Module, ABC):
     labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
     """Loss terms that come from labels alone; the trainer may let all others count less."""
 
+    loss: LossConfig = COMMON
+    """The form of the supervised loss; `build_method` sets that of the run."""
+
     @abstractmethod
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """The weighted loss terms of a batch, and the pseudo-labels behind them."""
@@ -78,6 +84,16 @@ class Method(nn.Module, ABC):
 
     def after_step(self, output: StepOutput, batch: Batch, step: int) -> None:
         """Called once the optimizer has moved the modules, e.g. to move an EMA teacher."""
+
+    def labelled_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The supervised loss of the labelled crops, which come first in `logits`."""
+        labelled = slice(batch.labelled_count)
+        valid = batch.first.valid[labelled]
+        return supervised_loss(logits[labelled], batch.labels, valid, self.loss)
+
+    def labelled_losses(self, predictions: Sequence[Tensor], batch: Batch) -> Tensor:
+        """Eq. (2): the supervised losses of several networks, summed."""
+        return torch.stack([self.labelled_loss(logits, batch) for logits in predictions]).sum()
 
     def inference_network(self) -> nn.Module:
         """The network that is used at test time; export and fast inference may rearrange it.
@@ -139,7 +155,9 @@ class MeanOfNetworks(nn.Module):
 
 def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
     """Check the method's own settings, then build it."""
-    return method_class(choice.name)(_checked_settings(choice), build_network, facts)
+    method = method_class(choice.name)(_checked_settings(choice), build_network, facts)
+    method.loss = facts.loss
+    return method
 
 
 def resolved_choice(choice: MethodChoice) -> MethodChoice:
@@ -176,21 +194,10 @@ def _owner(config: type[Settings], key: str) -> type | None:
     return next((part for part in config.__mro__ if key in get_annotations(part)), None)
 
 
-def labelled_loss(logits: Tensor, batch: Batch) -> Tensor:
-    """The supervised loss of the labelled crops, which come first in `logits`."""
-    labelled = slice(batch.labelled_count)
-    return supervised_loss(logits[labelled], batch.labels, batch.first.valid[labelled])
-
-
 def unlabelled_probabilities(batch: Batch, *predictions: Tensor) -> tuple[Tensor, ...]:
     """Class probabilities of the unlabelled crops, without gradient, from logits of all crops."""
     unlabelled = slice(batch.labelled_count, None)
     return tuple(logits[unlabelled].detach().softmax(dim=1) for logits in predictions)
-
-
-def labelled_losses(predictions: Sequence[Tensor], batch: Batch) -> Tensor:
-    """Eq. (2): the supervised losses of several networks, summed."""
-    return torch.stack([labelled_loss(logits, batch) for logits in predictions]).sum()
 
 
 def uniform_noise(crops: Tensor, amount: float) -> Tensor:

@@ -17,7 +17,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.class_patches import Labelled, PatchChooser, patch_size
@@ -250,7 +249,7 @@ class PatchCL(Method):
         teacher = cast("Embedder", self.teacher.network)
         contrast, enough = self.contrast(self.student, teacher, labelled)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "contrast": self.config.contrast_weight * contrast,
             **terms,
         }

@@ -19,7 +19,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
 )
 from tracoco.methods.parts.adversarial import steepest
 from tracoco.methods.parts.cutmix import check_partners, draw_mix
@@ -190,7 +189,7 @@ class PSMT(Method):
             logits[count:], prediction, valid[count:], threshold=self.config.threshold
         )
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "confident_ce": self.unsupervised_weight(step) * semi_supervised,
         }
         return StepOutput(terms, pseudo_labels)
@@ -236,7 +235,7 @@ class PSMT(Method):
         valid = batch.first.valid[: batch.labelled_count]
         strong = strong_view(crops, valid, self.limits)
         logits = [self.student(strong), *(teacher(crops) for teacher in self.teachers.networks)]
-        return torch.stack([labelled_loss(each.float(), batch) for each in logits]).sum()
+        return torch.stack([self.labelled_loss(each.float(), batch) for each in logits]).sum()
 
     def _perturbed(self, crops: Tensor, valid: Tensor) -> Tensor:
         """The student's logits, with the noise on its coarsest map that misleads teachers most."""

@@ -18,7 +18,6 @@ from tracoco.methods.method import (
     RunFacts,
     StepOutput,
     evaluating,
-    labelled_loss,
 )
 from tracoco.methods.parts.adversarial import crop_lengths, random_directions, steepest, unit_length
 from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels, voxel_head
@@ -211,7 +210,7 @@ class SSNet(Method):
         separation = self.config.separation_weight * self.separation(features, logits, batch)
         weight = self.largest_weight * sigmoid_rampup(step, self.rampup_steps)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "smoothness": weight * smoothness.loss,
             "separation": weight * separation,
         }

@@ -8,7 +8,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     uniform_noise,
 )
 from tracoco.settings import Settings
@@ -37,4 +36,4 @@ class Supervised(Method):
         """Cross-entropy and Dice on the labelled crops."""
         crops = batch.first.values[: batch.labelled_count]
         logits = self.network(uniform_noise(crops, self.noise)).float()
-        return StepOutput({"supervised": labelled_loss(logits, batch)})
+        return StepOutput({"supervised": self.labelled_loss(logits, batch)})

@@ -12,7 +12,7 @@ from tracoco.losses.consistency import ce_loss, kl_loss, mse_loss
 from tracoco.losses.crc import NegativeGate, PeerLoss, crc_loss, semi_supervised_loss
 from tracoco.losses.translation import Overlap, translation_terms
 from tracoco.methods.health import PseudoLabelHealth, gate_fractions
-from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_losses
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.co_training import CoTraining, CoTrainingConfig
 from tracoco.networks.statistics import frozen_statistics
 
@@ -77,7 +77,7 @@ class TraCoCo(CoTraining):
         pseudo_labels = self.pseudo_labels(batch, first)
         unlabelled = self.unlabelled(batch, first, pseudo_labels)  # by CutMix, Eq. (9)
         terms = {
-            "supervised": labelled_losses(first, batch),  # Eq. (2)
+            "supervised": self.labelled_losses(first, batch),  # Eq. (2)
             self.config.semi_supervised: weight * semi_supervised_loss(*unlabelled, self._loss),
             **translation,  # Eq. (3): `translation`, Eq. (4), and `entropy`, Eq. (5)
         }

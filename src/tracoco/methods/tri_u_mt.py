@@ -17,7 +17,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.decoders import Branch
@@ -231,7 +230,7 @@ class TriUMT(StudentTeacher):
             prediction[unlabelled], pseudo_labels, shown[unlabelled], valid[unlabelled]
         )
         terms = {
-            "supervised": labelled_loss(prediction.logits, batch),
+            "supervised": self.labelled_loss(prediction.logits, batch),
             "signed_distance": self.config.distance_weight * distance,
             "reconstruction": self.config.reconstruction_weight * picture,
             "pseudo_tasks": self.config.pseudo_weight * (pseudo[0] + pseudo[1]),

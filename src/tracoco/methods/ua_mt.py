@@ -7,7 +7,7 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mse_loss, normalised_entropy
 from tracoco.losses.weighting import masked_mean, sigmoid_rampup
 from tracoco.methods.health import PseudoLabelHealth, pair_health
-from tracoco.methods.method import StepOutput, labelled_loss, unlabelled_probabilities
+from tracoco.methods.method import StepOutput, unlabelled_probabilities
 from tracoco.methods.parts.student_teacher import (
     StudentTeacher,
     StudentTeacherConfig,
@@ -48,7 +48,7 @@ class UAMT(StudentTeacher):
         certain = valid & (self.uncertainty(crops) < self.threshold(step))
         distance = mse_loss(logits[unlabelled], prediction, certain)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "consistency": self.consistency_weight(step) * distance,
         }
         student = unlabelled_probabilities(batch, logits)

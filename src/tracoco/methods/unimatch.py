@@ -5,7 +5,7 @@ from pydantic import Field
 from torch import Tensor
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features
 
@@ -47,7 +47,7 @@ class UniMatch(WeakToStrong):
         learnt = [view.dice(own) for view, own in zip(views, strong, strict=True)]
         unperturbed = self.plain_lesson(predictions)
         terms = {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "strong": self.config.strong_weight * torch.stack(learnt).sum(),
             "features": self.config.feature_weight * unperturbed.dice(perturbed),
         }

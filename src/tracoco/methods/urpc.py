@@ -17,7 +17,6 @@ from tracoco.methods.method import (
     NetworkFactory,
     RunFacts,
     StepOutput,
-    labelled_loss,
     unlabelled_probabilities,
 )
 from tracoco.methods.parts.decoders import at_crop_size, level_heads
@@ -123,7 +122,7 @@ class URPC(Method):
         unlabelled = slice(batch.labelled_count, None)
         levels = self.pyramid(batch.first.values)
         predictions = [logits[unlabelled] for logits in levels]
-        supervised = [labelled_loss(logits, batch) for logits in levels]
+        supervised = [self.labelled_loss(logits, batch) for logits in levels]
         weight = self.config.unsupervised_weight * sigmoid_rampup(step, self.rampup_steps)
         terms = {
             "supervised": torch.stack(supervised).mean(),

@@ -1,31 +1,105 @@
-"""Presets: settings with a name, each number with its source; and how `--set` changes them."""
+"""Presets and recipes: settings with a name, each number with its source; and `--set`.
 
-from collections.abc import Sequence
+A preset is for a data set or a machine. A recipe says how a method is trained: `common` is the same
+for all methods, `released/NAME.yaml` has what the authors of a method run. Its section `all` holds
+for any data, and further sections have the names of presets that they add to. The paper's presets
+stand on `paper`, which is a recipe itself: another one that is asked for takes its place.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import yaml
 
 from tracoco.config import Config, parse_config
 from tracoco.errors import UserError, did_you_mean
-from tracoco.settings import PRESET
+from tracoco.settings import PRESET, MethodChoice
 
 Values = dict[str, Any]
+RECIPES = ("common", "released")
+"""Recipes that can be asked for."""
 
 
 def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
-    """Defaults, then the preset, then each `KEY=VALUE` of `overrides`.
+    """Defaults, then the preset, then the recipe, then each `KEY=VALUE` of `overrides`.
 
     Where they choose another method than the preset, what the preset says of its own is kept
     beside the new one's settings: those that both have in common hold for the new one too.
     """
     stated = read_preset(preset) if preset else {}
+    recipe = with_overrides({}, overrides).get("recipe")
+    if recipe is not None:
+        name = (with_overrides(stated, overrides).get("method") or {}).get("name")
+        stated = _with_recipe(preset, str(recipe), name or MethodChoice().name)
     values = with_overrides(stated, overrides)
     if PRESET in (values.get("method") or {}):
         raise UserError(f"method.{PRESET} is not a setting; choose a preset with --preset")
     if _names_another(stated.get("method"), values.get("method")):
         values = merged(values, {"method": {PRESET: stated["method"]}})
     return parse_config(values, preset or "settings")
+
+
+def _with_recipe(preset: str | None, recipe: str, method: str) -> Values:
+    """What a preset says of its data, and how the recipe trains the method on it."""
+    if recipe not in RECIPES:
+        raise UserError(f"there is no recipe '{recipe}'; {did_you_mean(recipe, RECIPES)}")
+    chain = preset_chain(preset) if preset else []
+    data = [name for name in chain if "recipe" not in yaml.safe_load(preset_text(name))]
+    # How a method is set is part of the recipe.
+    values = _stacked(preset_text(name) for name in reversed(data)) | {"method": {"name": method}}
+    if recipe == "released":
+        values = merged(values, released_recipe(method, chain).settings)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedRecipe:
+    """How the authors of a method train it."""
+
+    source: str
+    """The files that the numbers are from."""
+    normalisation: str
+    """How their scans are normalised, as a plan says it; empty if it is not known."""
+    settings: Values
+
+
+def has_released_recipe(method: str) -> bool:
+    """Whether the recipe of a method's authors is known."""
+    return _released_file(method).is_file()
+
+
+def released_recipe(method: str, presets: Sequence[str] = ()) -> ReleasedRecipe:
+    """The recipe of a method's authors, for the data of these presets if it is made for it.
+
+    Args:
+        method: its name.
+        presets: a preset and those that it is based on, as `preset_chain` lists them.
+    """
+    if not has_released_recipe(method):
+        raise UserError(
+            f"there is no released recipe of '{method}': its authors have published no code that "
+            "could be followed; leave --recipe out, or use --recipe common"
+        )
+    sections = yaml.safe_load(_released_file(method).read_text(encoding="utf-8"))
+    values: Values = {"recipe": "released", "method": {"name": method}}
+    base = sections.get("base")
+    if base:
+        values = merged(values, yaml.safe_load(_released_file(base).read_text(encoding="utf-8")))
+    for name in ("all", *reversed(presets)):
+        values = merged(values, sections.get(name) or {})
+    return ReleasedRecipe(sections["source"], sections.get("normalisation", ""), values)
+
+
+def released_text(method: str) -> str:
+    """The recipe of a method's authors as it is shipped, with its comments."""
+    return _released_file(method).read_text(encoding="utf-8")
+
+
+def _released_file(name: str) -> Traversable:
+    return resources.files("tracoco") / "presets" / "released" / f"{name}.yaml"
 
 
 def with_overrides(values: Values, overrides: Sequence[str]) -> Values:
@@ -58,9 +132,14 @@ def preset_chain(name: str) -> list[str]:
 
 def read_preset(name: str) -> Values:
     """The values that a preset states, on top of those of its base."""
+    return _stacked(preset_text(each) for each in reversed(preset_chain(name)))
+
+
+def _stacked(texts: Iterable[str]) -> Values:
+    """The values of presets, each on top of those before it."""
     values: Values = {}
-    for each in reversed(preset_chain(name)):
-        stated: Values = yaml.safe_load(preset_text(each))
+    for text in texts:
+        stated: Values = yaml.safe_load(text)
         stated.pop("base", None)
         values = merged(values, stated)
     return values

@@ -30,6 +30,8 @@ class ComparisonRow:
     hd95: float | None = None
     missed: int | None = None
     units: str | None = None
+    recipe: str | None = None
+    """Where the settings of the training come from: `common`, `released` or `paper`."""
     note: str = ""
     """What must be known before the row is compared with the first one."""
     seconds: float | None = None
@@ -59,6 +61,7 @@ def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[Compari
         unlabelled=len(run.unlabelled),
         steps=run.steps_done,
         seed=run.config.seed,
+        recipe=None if run.imported_from else run.config.recipe,
     )
     if first is None or not run.scores:
         yield replace(row, note="; ".join([*about, "not evaluated"]))

@@ -17,6 +17,7 @@ WORST_CASES = 5
 Cell = Callable[[ComparisonRow], str]
 COLUMNS: dict[str, Cell] = {
     "method": lambda row: row.method,
+    "recipe": lambda row: row.recipe or UNDEFINED,
     "labels": lambda row: f"{row.labelled}+{row.unlabelled}",
     "steps": lambda row: str(row.steps),
     "seed": lambda row: str(row.seed),

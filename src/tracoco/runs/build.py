@@ -67,6 +67,7 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         unlabelled_batch=config.data.batch[1],
         intensity_range=plan.intensity_range,
         intensity_limits=plan.intensity_limits,
+        loss=config.loss,
     )
     network = partial(_network, config, plan)
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business

@@ -18,6 +18,7 @@ from tracoco.geometry import Index
 from tracoco.inference.sliding_window import check_windows
 from tracoco.methods import method_row
 from tracoco.methods.method import Method, dropped_settings, resolved_choice
+from tracoco.presets import released_recipe
 from tracoco.project.folder import Project
 from tracoco.project.plan import FOR_IMPORTED, Plan
 from tracoco.project.planner import within_cases
@@ -233,6 +234,7 @@ class Experiment:
         settings = recorded_settings(self.config)
         mirrored = self.plan.mirror_axes if self.config.data.flips == "plan" else ()
         return {
+            "loss settings": None,  # the common loss is not recorded, as in older checkpoints
             **{f"{group} settings": values for group, values in settings.items()},
             "mirrored axes": list(mirrored) or None,  # older checkpoints do not have it
             "splits": self.splits.hash(),
@@ -252,7 +254,7 @@ class Experiment:
         cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
         start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
         return (
-            f"{self.config.method.name}{start} on {team.device}: "
+            f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {team.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
             f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
             f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
@@ -266,10 +268,27 @@ class Experiment:
                 f"warning: settings of the preset's method that are not applied to '{name}': "
                 f"{', '.join(self.dropped)}; set method.KEY yourself where '{name}' has it"
             )
+        lines += self._normalisation_warning()
         if method_row(name).pairs and self.config.data.overlap != "full":
             cases = [self.store.case(id_) for id_ in (*self.splits.labelled, *self.unlabelled)]
             lines += room_warning([case.shape for case in cases], self.crop, self.config.data.room)
         return lines
+
+    def _normalisation_warning(self) -> list[str]:
+        """A line if the authors of the method normalise scans in another way than the plan."""
+        if self.config.recipe != "released":
+            return []
+        wanted, planned = (
+            released_recipe(self.config.method.name).normalisation,
+            self.plan.normalisation,
+        )
+        if not wanted or wanted == planned:
+            return []
+        return [
+            f"warning: the released recipe of '{self.config.method.name}' is for scans normalised "
+            f"by {wanted}, and the plan normalises by {planned}; set normalisation: {wanted} in "
+            "plan.yaml and run `tracoco prepare` again to follow it"
+        ]
 
     def validation(self, team: Team) -> Validate | None:
         """A function that scores a method on the cases that choose `best`, if there are any."""

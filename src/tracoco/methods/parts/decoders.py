@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth, pair_health
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.networks.network import CONVOLUTION, Decoder, Network, Up, with_features
 
 
@@ -91,7 +91,7 @@ class SharedEncoder(Method):
 
     def supervised(self, batch: Batch, logits: Sequence[Tensor]) -> Tensor:
         """What each decoder learns from labels, one number a decoder."""
-        return torch.stack([labelled_loss(each, batch) for each in logits])
+        return torch.stack([self.labelled_loss(each, batch) for each in logits])
 
     def inference_network(self) -> nn.Module:
         """All decoders or the first alone, as the settings say."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean, most_likely, sigmoid_rampup
 from tracoco.methods.health import PseudoLabelHealth, class_fractions
-from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput, labelled_loss
+from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.networks.light_unet import Pointwise
 from tracoco.networks.network import Network, with_features
 from tracoco.settings import Settings
@@ -148,7 +148,7 @@ class TwoHeads(Method):
         target = signed_distances(batch.labels, valid, self.classes)
         distance = distance_loss(maps[labelled], target, valid.unsqueeze(1))
         return {
-            "supervised": labelled_loss(logits, batch),
+            "supervised": self.labelled_loss(logits, batch),
             "signed_distance": self._distance_weight * distance,
         }
 

@@ -106,6 +106,8 @@ class RunResult:
     versions: dict[str, Any]
     peak_mb: float | None = None
     """The most memory that the training held; None where the system does not tell."""
+    recipe: str = "unrecorded"
+    """Where the settings of the training come from: `common`, `released` or `paper`."""
 
 
 def write_result(path: Path, result: RunResult) -> None:
@@ -218,6 +220,7 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         seconds_a_case=median(predictions.seconds) + _cleaning(predictions, protocol),
         versions={key: facts[key] for key in versions() if key in facts},
         peak_mb=noted_peak(folder),
+        recipe=config.recipe,
     )
 
 

@@ -122,19 +122,21 @@ def _last_record(log: Path) -> dict[str, Any] | None:
     return record
 
 
+ABOUT = ("method", "recipe", "seed", "steps")
 FIGURES = {"dice": "Dice %", "jaccard": "Jaccard %", "hd95": "HD95", "asd": "ASD"}
 
 
 def progress_table(rows: Sequence[RowState], title: str, jobs: int = 1) -> Table:
     """One line a row of the grid; the title says what is left."""
     table = Table(title=f"{title}: {_left(rows, jobs)}")
-    for name in ("data", "row", "labelled", *FIGURES.values(), "missed", "seeds"):
-        table.add_column(name, justify="left" if name in {"data", "row"} else "right")
+    for name in ("data", "row", "recipe", "labelled", *FIGURES.values(), "missed", "seeds"):
+        table.add_column(name, justify="left" if name in {"data", "row", "recipe"} else "right")
     for row in rows:
         figures = [spread_text(row.figure(name)) for name in FIGURES]
         missed = str(sum(result.missed for result in row.results)) if row.results else ""
         labelled = str(row.labelled or "all")
-        table.add_row(row.dataset, row.row, labelled, *figures, missed, _seeds(row))
+        recipe = row.results[0].recipe if row.results else ""
+        table.add_row(row.dataset, row.row, recipe, labelled, *figures, missed, _seeds(row))
     return table
 
 
@@ -145,7 +147,10 @@ def grid_rows(rows: Sequence[RowState]) -> list[dict[str, Any]]:
             "dataset": row.dataset,
             "row": row.row,
             "labelled": result.labelled,
-            **{name: getattr(result, name) for name in ("method", "seed", "steps", *FIGURES)},
+            **{
+                name: getattr(result, name)
+                for name in ("method", "recipe", "seed", "steps", *FIGURES)
+            },
             "missed": result.missed,
             "seconds": result.seconds,
         }
