@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def test_settings_are_grouped_and_complete(bench: "Bench") -> None:
     found = settings(RunRecord.read(bench.run(seed=7, method={"name": "tracoco", "noise": 0.1})))
-    assert found["run"] == [("seed", "7")]
+    assert found["run"] == [("recipe", "common"), ("seed", "7")]
     assert dict(found["method"]) == {"name": "tracoco", "noise": "0.1"}
     assert dict(found["data"])["flips"] == "plan"
     assert dict(found["optimizer"])["clip_norm"] == "none"
