@@ -3,8 +3,10 @@
 import inspect
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import nibabel as nib
 import numpy as np
@@ -15,6 +17,7 @@ from samples import write_balls
 
 import tracoco as tc
 from tracoco.cli import app
+from tracoco.inference.maps import wanted_maps
 
 SETTINGS = {
     "training.steps": 4,
@@ -78,6 +81,35 @@ def test_a_predictor_takes_images_of_other_libraries(run: tc.Run, scans: Path) -
     np.testing.assert_array_equal(from_tensor.label, from_file.label)
 
 
+def test_a_run_predicts_a_scan_in_memory(run: tc.Run, scans: Path) -> None:
+    path = next(iter(sorted((scans / "images").iterdir())))
+    image = nib.as_closest_canonical(nib.Nifti1Image.from_filename(path))
+    expected = run.predictor()(path).label
+    voxels = image.get_fdata(dtype=np.float32)
+    spacing = [float(side) for side in image.header.get_zooms()]
+    for found in (
+        run.predict(str(path)),
+        run.predict(path),
+        run.predict(image),
+        run.predict(voxels, spacing_mm=spacing),
+        run.predict(torch.from_numpy(voxels), spacing_mm=spacing, device="cpu"),
+    ):
+        assert isinstance(found, tc.Prediction)
+        np.testing.assert_array_equal(found.label, expected)
+    assert set(run.predict(path, maps=["entropy"]).maps) == {"entropy"}
+    with pytest.raises(tc.UserError, match="a Nifti1Image is not written by its path"):
+        run.predict(image, scans.parent / "label.nii.gz")
+
+
+def test_a_project_stands_for_its_test_set(run: tc.Run, tmp_path: Path) -> None:
+    project = tc.Project(run.folder.parents[1])
+    (case,) = tc.predict(run, project, tmp_path, progress=False)
+    assert case.case in project.load_splits().test
+    assert {row.case for row in tc.evaluate(tmp_path, project).rows} == {case.case}
+    assert len(tc.context(run, project, shifts=1, progress=False).rows) == 1
+    assert tc.compare(run.folder) == tc.compare([run])
+
+
 def test_a_training_runs_outside_the_main_thread(run: tc.Run) -> None:
     project, found = run.folder.parents[1], list[tc.Run]()
     out = run.folder.parent / "thread"
@@ -96,17 +128,105 @@ def test_a_wrong_setting_is_told_as_on_the_command_line(scans: Path) -> None:
         tc.train(scans.parent / "heart", settings={"training.step": 4}, progress=False)
     with pytest.raises(tc.UserError, match="both say how long the run is"):
         tc.train(scans.parent / "heart", settings={"training.steps": 4}, minutes=1)
+    with pytest.raises(tc.UserError, match=r"'training\.step' is not a setting; did you mean"):
+        tc.Config(training={"step": 4})  # type: ignore[arg-type]  # as a dict is taken too
+    with pytest.raises(tc.UserError, match=r"demo: .* did you mean .steps."):
+        tc.load_config("demo", ["training.step=4"])
+    assert tc.load_config() == tc.Config()
+
+
+def test_numbers_of_numpy_are_settings(run: tc.Run) -> None:
+    changed = {**SETTINGS, "training.steps": np.int64(2)}
+    found = tc.train(
+        run.folder.parents[1], settings=changed, out=run.folder.parent / "numpy", progress=False
+    )
+    assert found.settings.training.steps == found.steps == 2
 
 
 @pytest.mark.parametrize(
-    "name", ["init", "check", "prepare", "train", "predict", "evaluate", "report", "context"]
+    ("options", "message"),
+    [
+        ({"checkpoint": "bst"}, "checkpoint 'bst' does not exist; did you mean 'best'"),
+        ({"weights": "rw"}, "weights 'rw' does not exist; did you mean 'raw'"),
+        ({"maps": ["entropi"]}, "map 'entropi' does not exist; did you mean 'entropy'"),
+        ({"shard": (3, 2)}, "--shard 3/2 is no part"),
+    ],
 )
-def test_a_function_has_every_option_of_its_command(name: str) -> None:
+def test_a_wrong_choice_is_refused(
+    run: tc.Run, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(tc.UserError, match=message):
+        run.predict(run.folder.parents[1], tmp_path, progress=False, **options)
+
+
+def test_a_plan_for_an_unknown_device_is_refused(run: tc.Run) -> None:
+    with pytest.raises(tc.UserError, match="device 'gpuu' does not exist; did you mean 'gpu'"):
+        tc.plan(run.folder.parents[1], redo=True, device="gpuu", memory_gb=8)  # type: ignore[arg-type]  # on purpose
+
+
+COMMANDS = {
+    "init": "init",
+    "check": "check",
+    "plan": "plan",
+    "prepare": "prepare",
+    "train": "train",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "context": "context",
+    "report": "report",
+    "compare": "compare",
+    "import": "import_checkpoint",
+}
+"""The public function of each command."""
+RENAMED = {("train", "overrides"): "settings", ("predict", "save"): "maps"}
+"""Options that Python has as lists of values and not as text."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_function_has_every_option_of_its_command_with_the_same_default(name: str) -> None:
     command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]  # a group of commands
-    options = {parameter.name for parameter in command.params} - {"as_json", "help"}
-    renamed = {"overrides": "settings", "save": "maps"}
-    wanted = {renamed.get(option, option) for option in options}
-    assert wanted - set(inspect.signature(getattr(tc, name)).parameters) == set()
+    parameters = inspect.signature(getattr(tc, COMMANDS[name])).parameters
+    options = [option for option in command.params if option.name not in ("as_json", "help")]
+    for option in options:
+        parameter = parameters[RENAMED.get((name, option.name), option.name)]
+        if option.required:
+            assert parameter.default is inspect.Parameter.empty, option.name
+        elif (name, option.name) == ("predict", "save"):
+            assert parameter.default == wanted_maps(option.default)
+        else:
+            assert (parameter.default or None) == (option.default or None), option.name
+    # A function has no option that its command lacks, but for whether progress is shown.
+    names = {RENAMED.get((name, option.name), option.name) for option in options}
+    assert set(parameters) - names <= {"progress"}
+
+
+def test_every_command_has_its_function_or_its_reason() -> None:
+    commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group of commands
+    # The demo and the studies run the same functions many times; the lists are data: tc.METHODS.
+    assert commands - set(COMMANDS) == {"demo", "benchmark", "paper", "methods", "presets"}
+
+
+def test_a_plan_is_shown_explained_and_made_again(run: tc.Run) -> None:
+    project = run.folder.parents[1]
+    shown = tc.plan(str(project))
+    assert shown.plan == tc.Project(project).load_plan()
+    assert (shown.changes, shown.explanation) == (None, None)
+    assert f"<td style='text-align:left'>{list(shown.plan.crop)}</td>" in shown._repr_html_()
+    assert shown._repr_html_() == shown.plan._repr_html_()
+    again = tc.plan(project, redo=True, explain=True, progress=False)
+    assert again.changes == ()
+    assert again.explanation is not None
+    assert {row.name for row in again.explanation.reasons} >= {"crop", "time of a training"}
+    assert "median of the scans" in again._repr_html_()
+
+
+def test_a_check_lists_problems_and_estimates_a_training(run: tc.Run, scans: Path) -> None:
+    checked = tc.check(run.folder.parents[1], progress=False)
+    assert checked.training is not None
+    assert checked.training.training_seconds > 0
+    problems = [row.problem for row in checked.rows]
+    assert all(escape(problem) in checked._repr_html_() for problem in problems)
+    assert tc.check(scans, progress=False).training is None  # there is no plan yet
 
 
 def test_the_front_door_lists_its_names_and_imports_nothing_heavy() -> None:

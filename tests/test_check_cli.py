@@ -1,6 +1,6 @@
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.cli.check import _need_lines
+from tracoco.project.check.check import Needs, TrainingNeeds
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 
@@ -42,7 +43,7 @@ def test_warnings_end_with_1_and_errors_with_2(project: Project, tmp_path: Path)
     result = RUNNER.invoke(app, ["check", str(project.root)])
     assert result.exit_code == 2
     assert "7 cases: 1 error, 1 warning" in result.output
-    assert "next: mend the errors" in result.output
+    assert "next: correct the errors" in result.output
 
 
 def test_the_same_problem_of_many_cases_is_one_line(tmp_path: Path) -> None:
@@ -79,13 +80,8 @@ def test_a_crop_that_the_network_cannot_take_is_a_row(project: Project) -> None:
 
 
 def test_memory_that_cannot_be_counted_is_left_out_of_the_line() -> None:
-    needs: dict[str, Any] = {
-        "disk_bytes": 1,
-        "free_bytes": 1,
-        "prepare_seconds": None,
-        "training_steps": 9,
-    }
-    needs |= {"training_seconds": 60.0, "training_memory_bytes": 3 * 10**9}
-    assert "on this machine and 3 GB, for 9 steps" in _need_lines(needs)[-1]
-    needs["training_memory_bytes"] = None
-    assert "train: about 60 s on this machine, for 9 steps" in _need_lines(needs)[-1]
+    needs = Needs(disk_bytes=1, free_bytes=1)
+    training = TrainingNeeds(3 * 10**9, training_seconds=60.0, training_steps=9)
+    assert "on this machine and 3 GB, for 9 steps" in _need_lines(needs, training)[-1]
+    uncounted = replace(training, training_memory_bytes=None)
+    assert "train: about 60 s on this machine, for 9 steps" in _need_lines(needs, uncounted)[-1]

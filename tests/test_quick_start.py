@@ -44,6 +44,7 @@ def test_the_notebook_goes_from_scans_to_a_report(tmp_path: Path) -> None:
     def found(part: str) -> Any:
         return next(cell for source, cell in by_source.items() if part in source)
 
+    assert ">spacing_mm<" in shown(found("tc.plan"))
     training = shown(found("tc.train"))
     steps = re.findall(r"<progress value='(\d+)' max='(\d+)'></progress>", training)
     assert len(steps) >= 2  # of `prepare` and of `train`

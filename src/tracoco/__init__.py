@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracoco import losses, methods
     from tracoco.api.own_loops import build_method, crop_pair
+    from tracoco.api.plans import PlanResult, plan
     from tracoco.api.projects import InitResult, check, init, prepare
     from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
     from tracoco.config import Config
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "tracoco.api.own_loops": ("build_method", "crop_pair"),
+    "tracoco.api.plans": ("PlanResult", "plan"),
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
     "tracoco.config": ("Config",),
@@ -75,6 +77,7 @@ __all__ = [
     "InitResult",
     "Method",
     "MethodRow",
+    "PlanResult",
     "Prediction",
     "Predictor",
     "Project",
@@ -95,6 +98,7 @@ __all__ = [
     "load_config",
     "losses",
     "methods",
+    "plan",
     "predict",
     "prepare",
     "register_method",

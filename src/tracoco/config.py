@@ -1,17 +1,20 @@
 """Settings of a run: typed, checked, and kept in the run folder."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import (
     Field,
+    ModelWrapValidatorHandler,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.settings import MethodChoice, Settings, checked, with_new_names
+from tracoco.settings import MethodChoice, Settings, checked, in_plain_words, with_new_names
 
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
@@ -269,6 +272,19 @@ class Config(Settings):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     inference: InferenceConfig = InferenceConfig()
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_plain_words(
+        cls, values: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        """Have `Config(...)` in Python name the setting that was meant, as `checked` does."""
+        try:
+            return validate(values)
+        except ValidationError as error:
+            if info.context:  # `checked` explains it, with the file that the values are from
+                raise
+            raise in_plain_words(cls, error, "settings", {}) from None
 
 
 ADDED_LATER: dict[str, dict[str, Any]] = {

@@ -34,6 +34,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
 
 
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    """Refuse a value that is not one of the known ones; the command line cannot pass such a one."""
+    known = tuple(known)
+    if value not in known:
+        raise UserError(f"{name} '{value}' does not exist; {did_you_mean(value, known)}")
+
+
 def first_line(error: BaseException) -> str:
     """What an error of a library says first, to stand within a sentence of ours."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

@@ -28,14 +28,15 @@ def checked(
         renamed: old names of settings of the model, each with the name that it has now.
     """
     try:
-        return TypeAdapter(model).validate_python(values)
+        return TypeAdapter(model).validate_python(values, context={"source": source})
     except ValidationError as error:
-        raise UserError("; ".join(_explain(model, error, source, renamed or {}))) from None
+        raise in_plain_words(model, error, source, renamed or {}) from None
 
 
-def _explain(
+def in_plain_words(
     model: type, error: ValidationError, source: str, renamed: Mapping[str, str]
-) -> list[str]:
+) -> UserError:
+    """The error that a user is shown: each wrong key or value, and which key was probably meant."""
     lines = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
@@ -49,7 +50,7 @@ def _explain(
             reason = problem["msg"][:1].lower() + problem["msg"][1:]
             value = f"{key} = {problem['input']!r}: " if key else ""
             lines.append(f"{source}: {value}{reason}")
-    return lines
+    return UserError("; ".join(lines))
 
 
 def _fields(model: type, place: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Create, check, plan and prepare a project: what `tracoco init`, `check` and `prepare` call."""
+"""Create, check and prepare a project: what `tracoco init`, `check` and `prepare` call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -8,10 +8,12 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Literal
 
-from tracoco.console import counted, progress_console
+from tracoco.config import Config
+from tracoco.console import counted, progress_console, say
 from tracoco.errors import UserError, raise_all
-from tracoco.project.check.check import Checked, gather
+from tracoco.project.check.check import Checked, TrainingNeeds, gather
 from tracoco.project.check.check import check as check_material
+from tracoco.project.check.rows import Row, noted
 from tracoco.project.create import (
     Proposal,
     SplitChoice,
@@ -22,11 +24,14 @@ from tracoco.project.create import (
 from tracoco.project.folder import Project
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
 from tracoco.project.machine import Device
+from tracoco.project.plan import Plan
 from tracoco.project.prepare import prepare as fill_store
 from tracoco.project.transaction import only_writer
 from tracoco.project.update import Update, apply_update, propose_update
+from tracoco.runs.build import resolved
 from tracoco.studies.paper.case_lists import listed_splits
 from tracoco.studies.paper.recipe import Recipe, apply_recipe, write_scans
+from tracoco.training.step_cost import step_memory, step_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,15 +185,34 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
 def check(path: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Checked:
     """Open every scan of a project, or of a folder before `init`, and list all problems.
 
+    For a project without errors, also estimate the time and the memory of a training.
+
     Args:
         path: a project, or a folder of scans.
         workers: processes that read scans; as many as suit the machine by default.
         progress: show progress on standard error.
     """
-    material = gather(path.root if isinstance(path, Project) else Path(path))
+    material = gather(folder_of(path))
     console = progress_console() if progress else None
     with counted("checking", len(material.cases), console) as on_case:
-        return check_material(material, on_case, workers)
+        checked = check_material(material, on_case, workers)
+    if material.plan is None or checked.exit_code == 2:
+        return checked
+    refused: list[Row] = []
+    with noted(refused, file=material.root / "plan.yaml"):
+        training = _training_needs(material.plan, progress=progress)
+        return replace(checked, training=training)
+    return replace(checked, rows=(*refused, *checked.rows))
+
+
+def _training_needs(plan: Plan, *, progress: bool) -> TrainingNeeds:
+    """Of a training with the default settings: time by a step on small crops, memory counted."""
+    config = resolved(Config(), plan)
+    if progress:
+        say("counting what a training step takes, about ten seconds")
+    memory = step_memory(config, plan)
+    steps = config.training.length
+    return TrainingNeeds(memory.kept if memory else None, step_seconds(config, plan) * steps, steps)
 
 
 def prepare(project: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Project:
@@ -209,6 +233,11 @@ def prepare(project: ProjectPath, *, workers: int | None = None, progress: bool 
 def opened_project(project: ProjectPath) -> Project:
     """A project, however it is given."""
     return project if isinstance(project, Project) else Project(Path(project))
+
+
+def folder_of(given: ProjectPath) -> Path:
+    """A path, or the folder of a project."""
+    return given.root if isinstance(given, Project) else Path(given)
 
 
 def _create(request: _Request) -> InitResult:

@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from tracoco.api.projects import ProjectPath, opened_project
+import numpy as np
+
+from tracoco.api.projects import ProjectPath, folder_of, opened_project
 from tracoco.config import Config
 from tracoco.console import progress_console
 from tracoco.errors import UserError
@@ -19,8 +21,9 @@ from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.evaluation.scores import Evaluation, chosen_protocol
 from tracoco.inference.manifest import PredictedCase
 from tracoco.inference.predict import predict_scans
-from tracoco.inference.predictor import Predictor
+from tracoco.inference.predictor import Prediction, Predictor
 from tracoco.presets import load_config, with_overrides
+from tracoco.project.folder import Project
 from tracoco.reporting.comparison import ComparisonRow, compare_runs
 from tracoco.reporting.page import write_report
 from tracoco.reporting.run_record import RunRecord, ScoreSet
@@ -72,9 +75,54 @@ class Run:
         """The run as a function from a scan to its labels."""
         return Predictor.load(self.folder, checkpoint=checkpoint, weights=weights, device=device)
 
-    def predict(self, source: Path | str, out: Path | str, **options: Any) -> list[PredictedCase]:
-        """Segment scans; the options are those of `tracoco.predict`."""
+    @overload
+    def predict(
+        self, source: ProjectPath, out: Path | str, **options: Any
+    ) -> list[PredictedCase]: ...
+
+    @overload
+    def predict(
+        self, source: Any, *, spacing_mm: Sequence[float] | None = None, **options: Any
+    ) -> Prediction: ...
+
+    def predict(
+        self,
+        source: Any,
+        out: Path | str | None = None,
+        *,
+        spacing_mm: Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[PredictedCase] | Prediction:
+        """Segment scans and write their labels, or segment one scan and return its prediction.
+
+        Args:
+            source: with `out`, a scan, a folder of scans or a project. Without it, one scan: a
+                path, an image of nibabel or SimpleITK, an array or a tensor.
+            out: folder of the predictions, or a file for one scan.
+            spacing_mm: of an array or a tensor.
+            options: with `out`, those of `tracoco.predict`. Without it, of these `checkpoint`,
+                `weights`, `maps`, `cct` and `device`.
+        """
+        if out is None:
+            return self._predict_one(source, spacing_mm, **options)
+        if not isinstance(source, Project | Path | str):
+            raise UserError(
+                f"a {type(source).__name__} is not written by its path; leave `out` out and call "
+                "`write` of the prediction"
+            )
         return predict(self, source, out, **options)
+
+    def _predict_one(
+        self,
+        scan: Any,
+        spacing_mm: Sequence[float] | None,
+        *,
+        maps: Sequence[str] = (),
+        cct: bool = False,
+        **options: Any,
+    ) -> Prediction:
+        found = self.predictor(**options)(scan, spacing_mm, maps=maps)
+        return found.without_small_components() if cct else found
 
     def report(self, scores: Sequence[Path | str] = ()) -> Path:
         """Write one HTML page about the run; its path."""
@@ -137,7 +185,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     changes += [f"seed={seed}"] if seed is not None else []
     changes += ["training.select_on=test"] if select_on_test else []
     if isinstance(settings, Mapping):
-        changes += [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+        changes += [f"{key}={json.dumps(value, default=_plain)}" for key, value in settings.items()]
     else:
         changes += settings
     config = load_config(preset, changes)
@@ -162,6 +210,11 @@ def _run_name(config: Config) -> str:
     return f"{config.method.name}{released}-seed{config.seed}"
 
 
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python, and anything else, e.g. a path, as its text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
 def _check_length(changes: list[str], minutes: float | None) -> None:
     """Refuse two lengths in one call; the steps of a preset give way to minutes."""
     given = with_overrides({}, changes).get("training") or {}
@@ -174,7 +227,7 @@ def _check_length(changes: list[str], minutes: float | None) -> None:
 
 def predict(  # noqa: PLR0913 - each is an option of the command, with the same default
     run: Run | Path | str,
-    source: Path | str,
+    source: ProjectPath,
     out: Path | str,
     *,
     checkpoint: CheckpointName = "last",
@@ -205,7 +258,7 @@ def predict(  # noqa: PLR0913 - each is an option of the command, with the same 
     """
     return predict_scans(
         Run.load(run).folder,
-        Path(source),
+        folder_of(source),
         Path(out),
         checkpoint=checkpoint,
         weights=weights,
@@ -221,7 +274,7 @@ def predict(  # noqa: PLR0913 - each is an option of the command, with the same 
 
 def evaluate(
     prediction: Path | str,
-    truth: Path | str,
+    truth: ProjectPath,
     *,
     units: Literal["mm", "voxel"] | None = None,
     empty: Literal["missed", "zero"] | None = None,
@@ -239,12 +292,13 @@ def evaluate(
         cct: remove components below 1/1500 of the scan first.
     """
     conventions = chosen_protocol(protocol, units, empty, cct=cct)
-    return evaluate_predictions(Path(prediction), Path(truth), conventions)
+    return evaluate_predictions(Path(prediction), folder_of(truth), conventions)
 
 
-def compare(runs: Sequence[Run | Path | str]) -> list[ComparisonRow]:
-    """One row for each evaluated folder of predictions of each run."""
-    return compare_runs([Run.load(run).folder for run in runs])
+def compare(runs: Run | Path | str | Sequence[Run | Path | str]) -> list[ComparisonRow]:
+    """One row for each evaluated folder of predictions of each run, or of one run."""
+    given = [runs] if isinstance(runs, Run | Path | str) else runs
+    return compare_runs([Run.load(run).folder for run in given])
 
 
 def report(run: Run | Path | str, scores: Sequence[Path | str] = ()) -> Path:
@@ -259,7 +313,7 @@ def report(run: Run | Path | str, scores: Sequence[Path | str] = ()) -> Path:
 
 def context(  # noqa: PLR0913 - each is an option of the command, with the same default
     run: Run | Path | str,
-    data: Path | str,
+    data: ProjectPath,
     *,
     shifts: int = 20,
     checkpoint: CheckpointName = "last",
@@ -280,9 +334,11 @@ def context(  # noqa: PLR0913 - each is an option of the command, with the same 
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         progress: show progress on standard error.
     """
+    if shifts < 1:
+        raise UserError(f"{shifts} shifts measure nothing; ask for 1 or more")
     return measure_context(
         Run.load(run).folder,
-        Path(data),
+        folder_of(data),
         ContextChoice(shifts, seed),
         checkpoint=checkpoint,
         weights=weights,

@@ -219,6 +219,7 @@ def is_label_file(path: Path) -> bool:
 def shard_of(cases: Sequence[PredictedCase], shard: tuple[int, int]) -> list[PredictedCase]:
     """The k-th of n parts of the cases, for (k, n); parts differ by one case at most."""
     part, parts = shard
+    _check_shard(shard, f"{part}/{parts}")
     return list(cases[part - 1 :: parts])
 
 
@@ -226,9 +227,13 @@ def parse_shard(text: str) -> tuple[int, int]:
     """`2/4`: the second of four parts."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     part, parts = (int(number) for number in match.groups()) if match else (0, 0)
-    if not 1 <= part <= parts:
-        raise UserError(f"--shard {text} is no part; give 1/4, 2/4, 3/4 or 4/4 to four machines")
+    _check_shard((part, parts), text)
     return part, parts
+
+
+def _check_shard(shard: tuple[int, int], text: str) -> None:
+    if not 1 <= shard[0] <= shard[1]:
+        raise UserError(f"--shard {text} is no part; give 1/4, 2/4, 3/4 or 4/4 to four machines")
 
 
 def _is_one_scan(source: Path) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from torch import Tensor
 
 from tracoco.components import remove_small_components
 from tracoco.config import InferenceConfig
-from tracoco.errors import UserError
+from tracoco.errors import UserError, check_choice
 from tracoco.geometry import Index, piece_axis
 from tracoco.inference.folding import ready_to_predict
-from tracoco.inference.maps import ByteMap, ScanMaps, disagreement
+from tracoco.inference.maps import MAPS, ByteMap, ScanMaps, disagreement
 from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
@@ -62,14 +62,14 @@ class Prediction:
         """For a notebook: the slice through the middle of the structures, and their sizes."""
         from tracoco.slices import draw_slice  # noqa: PLC0415 - matplotlib is for notebooks alone
 
-        placed = self.scan is not None and self.scan.has_geometry
+        has_geometry = self.scan is not None and self.scan.has_geometry
         spacing = self.scan.spacing_mm if self.scan else (1.0, 1.0, 1.0)
         image = self.scan.array[0] if self.scan else np.zeros(self.label.shape, np.float32)
         picture = f"<img src='{draw_slice(image, self.label, spacing)}'>"
         values, sizes = np.unique(self.label[self.label != 0], return_counts=True)
         voxel_ml = math.prod(spacing) / 1000
         rows = [
-            (value, f"{size:,}", number(size * voxel_ml if placed else None))
+            (value, f"{size:,}", number(size * voxel_ml if has_geometry else None))
             for value, size in zip(values, sizes, strict=True)
         ]
         table = html_table(("label", "voxels", "ml"), rows) if rows else "no structure found"
@@ -206,6 +206,8 @@ class Predictor:
             device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
             weights: `averaged` where the run has averaged weights, or `raw`.
         """
+        check_choice("checkpoint", checkpoint, ("last", "best"))
+        check_choice("weights", weights, get_args(Weights))
         folder = RunFolder(Path(run))
         config, plan, place = folder.config(), folder.plan(), choose_device(device)
         path = folder.checkpoint(checkpoint)
@@ -258,7 +260,9 @@ class Predictor:
         return Prediction(found.label, scan, found.maps)
 
     def check_maps(self, maps: Sequence[str]) -> None:
-        """Refuse a map that the method cannot give."""
+        """Refuse a map that does not exist, or that the method cannot give."""
+        for name in maps:
+            check_choice("map", name, MAPS)
         if "disagreement" in maps and not self.method.has_members:
             raise UserError(
                 "disagreement is that of two co-trained networks, and this run's method has one; "

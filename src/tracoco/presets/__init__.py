@@ -23,7 +23,7 @@ RECIPES = ("common", "released")
 """Recipes that can be asked for."""
 
 
-def load_config(preset: str | None, overrides: Sequence[str] = ()) -> Config:
+def load_config(preset: str | None = None, overrides: Sequence[str] = ()) -> Config:
     """Defaults, then the preset, then the recipe, then each `KEY=VALUE` of `overrides`.
 
     Where they choose another method than the preset, what the preset says of its own is kept

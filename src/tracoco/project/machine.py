@@ -5,16 +5,16 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from tracoco.config import BATCH, FILTERS, STEPS, NetworkConfig, Precision
-from tracoco.errors import UserError
+from tracoco.errors import UserError, check_choice
 from tracoco.geometry import Strides, total_stride
 from tracoco.project.plan import Plan
 
-SHARE_OF_RAM = 4
-"""Without a GPU, one of so many parts of the machine's memory is for a training."""
-SHARE_OF_GPU = 0.85
+RAM_FRACTION = 0.25
+"""Without a GPU, this fraction of the machine's memory is for a training."""
+GPU_FRACTION = 0.85
 """Of a GPU's memory: the rest is for the driver, the workspace of convolutions, and gaps."""
 ASSUMED_GB = 8.0
 """Memory of a machine that does not tell."""
@@ -52,7 +52,7 @@ class Machine:
     @property
     def budget_gb(self) -> float:
         """What the tensors of a step may take."""
-        return self.memory_gb * (SHARE_OF_GPU if self.device == "gpu" else 1)
+        return self.memory_gb * (GPU_FRACTION if self.device == "gpu" else 1)
 
     @property
     def precision(self) -> Precision | None:
@@ -82,12 +82,14 @@ class Machine:
 
 def find_machine(device: Device | None = None, memory_gb: float | None = None) -> Machine:
     """The machine that is asked for; what is not said is looked up on this one."""
+    if device:
+        check_choice("device", device, get_args(Device))
     here = None if device == "cpu" or (device and memory_gb) else gpu_gb()
     device = device or ("gpu" if here else "cpu")
     if memory_gb is not None:
         return Machine(device, memory_gb)
     if device == "cpu":
-        return Machine("cpu", _ram_gb() / SHARE_OF_RAM)
+        return Machine("cpu", RAM_FRACTION * _ram_gb())
     if here is None:
         raise UserError("this machine has no GPU to ask for its memory; add e.g. --memory-gb 24")
     return Machine("gpu", here)

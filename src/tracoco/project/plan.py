@@ -15,6 +15,7 @@ from tracoco.geometry import Index, Strides, crop_problem, form_problem
 from tracoco.project.derive import Axis, Voxels, Window, choose_strides, slices_first
 from tracoco.scans.scan import Shape, Spacing
 from tracoco.settings import Settings, checked
+from tracoco.text import html_table
 
 NOT_STORED = {
     "crop",
@@ -204,6 +205,13 @@ class Plan(Settings):
         fields = type(self).model_fields
         same = {name for name in ADDED_LATER if getattr(self, name) == fields[name].default}
         return same | FOR_ZSCORE if self.normalisation == "range" else same
+
+    def _repr_html_(self) -> str:
+        """Each value with what it means, as a table for a notebook."""
+        values = self.model_dump(mode="json").items()
+        fields = type(self).model_fields
+        rows = [(name, json.dumps(value), fields[name].description) for name, value in values]
+        return html_table(("value", "", "meaning"), rows)
 
     @field_validator("label_values")
     @classmethod

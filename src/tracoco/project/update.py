@@ -138,14 +138,19 @@ def _check_plan(plan: Plan, fingerprint: Fingerprint, project: Project) -> None:
         )
 
 
-Change = tuple[str, Any, Any]
-"""A setting, its old value, its new one."""
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """One value of a plan that was made again, as JSON has it."""
+
+    name: str
+    old: Any
+    new: Any
 
 
 def redo_plan(
     project: Project, memory_gb: float | None = None, device: Device | None = None
-) -> list[Change]:
-    """Derive all values again and say which ones changed.
+) -> tuple[PlanChange, ...]:
+    """Derive all values again and return those that changed.
 
     What the data does not tell stays: 2D or 3D, the classes with their names, the axes along which
     crops are mirrored, and what was known of the data set when the project was made, e.g. by a
@@ -167,6 +172,7 @@ def backup_file(project: Project) -> Path:
     return project.plan_file.with_name(f"{project.plan_file.name}.bak")
 
 
-def _changes(old: Plan, new: Plan) -> list[Change]:
+def _changes(old: Plan, new: Plan) -> tuple[PlanChange, ...]:
     before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
-    return [(name, before[name], after[name]) for name in before if before[name] != after[name]]
+    changed = [name for name in before if before[name] != after[name]]
+    return tuple(PlanChange(name, before[name], after[name]) for name in changed)

@@ -19,6 +19,7 @@ from tracoco.project.prepare import prepare_scans
 from tracoco.project.splits import Splits
 from tracoco.project.survey import SurveyTask, survey_cases
 from tracoco.scans.scan import ScanHeader
+from tracoco.text import html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +145,25 @@ def _stored_bytes(one: CaseCheck, header: ScanHeader, plan: Plan | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingNeeds:
+    """What a training with the default settings takes on this machine."""
+
+    training_memory_bytes: int | None
+    """At the peak of a step; None where it cannot be counted."""
+    training_seconds: float
+    training_steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """All problems, errors first, and what it takes to prepare the cases."""
+    """All problems, errors first, and what it takes to prepare the cases and to train."""
 
     rows: tuple[Row, ...]
     needs: Needs
     material: Material
     """What was checked."""
+    training: TrainingNeeds | None = None
+    """None without a plan, and where an error stops a training anyway."""
 
     @property
     def exit_code(self) -> int:
@@ -160,7 +173,15 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"rows": [asdict(row) for row in self.rows], "needs": asdict(self.needs)}
+        needs = asdict(self.needs) | (asdict(self.training) if self.training else {})
+        return {"rows": [asdict(row) for row in self.rows], "needs": needs}
+
+    def _repr_html_(self) -> str:
+        """The problems as a table for a notebook."""
+        if not self.rows:
+            return "<div>no problems found</div>"
+        cells = [(r.case, Path(r.file).name, r.severity, r.problem, r.fix) for r in self.rows]
+        return html_table(("case", "file", "", "problem", "how to fix it"), cells)
 
 
 def check(
