@@ -15,7 +15,7 @@ from benchmarks.memory import anonymous_mb, in_fresh_process, in_tidy_process
 from benchmarks.row import Row, part
 from benchmarks.timing import best_of, growth_exponent
 from tracoco.evaluation.evaluate import evaluate_predictions
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.predict import predict_scans
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
@@ -101,7 +101,7 @@ def _repeated(call: Callable[[Path], object], folder: Path, times: int) -> None:
         call(folder)
 
 
-def write_cases(root: Path, shape: Index, count: int) -> Path:
+def write_cases(root: Path, shape: Size, count: int) -> Path:
     """A project whose scans are all one scan: only their number differs, not what is in them.
 
     Commands that are timed on the same sizes find the same files.

@@ -15,19 +15,19 @@ from benchmarks.memory import in_fresh_process, in_tidy_process, watched_memory
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
 from tracoco.config import InferenceConfig
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.project.plan import Plan
 
-WINDOW: Index = (112, 112, 80)
-SCAN: Index = (168, 168, 80)
+WINDOW: Size = (112, 112, 80)
+SCAN: Size = (168, 168, 80)
 """Four windows that overlap by half, at the same places for MONAI and for us."""
 PROCESSES = 2
 """Of ours and of MONAI's, in turns."""
-LARGE: Index = (512, 512, 300)
+LARGE: Size = (512, 512, 300)
 CLASSES = 14
 
 
@@ -96,7 +96,7 @@ def peak_mb(name: str) -> float:
 
 
 def _monai(
-    predict: Callable[[Tensor], Tensor], volume: Tensor, window: Index, config: InferenceConfig
+    predict: Callable[[Tensor], Tensor], volume: Tensor, window: Size, config: InferenceConfig
 ) -> Tensor:
     """As MONAI's documentation has it, with our overlap, weights and windows at once."""
     prediction = sliding_window_inference(
@@ -139,7 +139,7 @@ def _undecided(method: Method, volume: Tensor) -> Method:
     return method
 
 
-def _plan_of_many_classes(window: Index) -> Plan:
+def _plan_of_many_classes(window: Size) -> Plan:
     names = tuple(map(str, range(CLASSES)))
     return plain_plan(window).model_copy(
         update={"label_values": tuple(range(CLASSES)), "class_names": names}

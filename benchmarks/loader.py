@@ -14,12 +14,12 @@ from benchmarks.row import Row, part
 from benchmarks.timing import best_of
 from tracoco.data.batch import Batch
 from tracoco.data.source import BatchSource, batches
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.experiment import Experiment
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer
@@ -32,7 +32,7 @@ AUGMENTED = ("data.flips=all", "data.turns=true")
 """All that can be done to a crop, brightness included, which is on by default."""
 WITHOUT = ("data.augmentation.strength=off",)
 FULL = ("data.augmentation.strength=full",)
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 
 
 def rows(work: Path) -> list[Row]:
@@ -44,7 +44,7 @@ def rows(work: Path) -> list[Row]:
     write_plan(project.plan_file, plan)
     prepare(project)
 
-    def experiment(crop: Index, *settings: str) -> Experiment:
+    def experiment(crop: Size, *settings: str) -> Experiment:
         return Experiment.of(project, load_config(None, [f"data.crop={list(crop)}", *settings]))
 
     large, small = (112, 112, 80), (48, 40, 24)

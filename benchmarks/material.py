@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 from tracoco.config import Config, NetworkConfig
 from tracoco.data.batch import Batch, Crops
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_method
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 Spacing = tuple[float, float, float]
 
 
-def draw_scan(shape: Index, seed: int) -> NDArray[np.int16]:
+def draw_scan(shape: Size, seed: int) -> NDArray[np.int16]:
     """Smooth tissue with the noise of a scanner, 0 to 255 as in many MR scans."""
     random = np.random.default_rng(seed)
     smooth = gaussian_filter(random.standard_normal(shape, dtype=np.float32), 4)
@@ -29,7 +29,7 @@ def draw_scan(shape: Index, seed: int) -> NDArray[np.int16]:
     return scan
 
 
-def draw_organ(shape: Index, seed: int, size: float = 0.3) -> Mask:
+def draw_organ(shape: Size, seed: int, size: float = 0.3) -> Mask:
     """A lumpy ellipsoid around the middle; `size` is its radius as a fraction of each axis."""
     random = np.random.default_rng(seed)
     axes = (np.linspace(-1, 1, n) / (2 * size) for n in shape)
@@ -46,7 +46,7 @@ def write_nifti(path: Path, array: NDArray[np.generic], spacing_mm: Spacing = (1
 
 
 def write_data_set(
-    root: Path, shape: Index, *, labelled: int, unlabelled: int, suffix: str = ".nii.gz"
+    root: Path, shape: Size, *, labelled: int, unlabelled: int, suffix: str = ".nii.gz"
 ) -> Path:
     """A folder with images/ and labels/, of spacing 1 mm."""
     for index in range(labelled + unlabelled):
@@ -57,12 +57,12 @@ def write_data_set(
     return root
 
 
-def draw_batch(size: Index, labelled: int = 2, unlabelled: int = 2) -> Batch:
+def draw_batch(size: Size, labelled: int = 2, unlabelled: int = 2) -> Batch:
     """Noise, in pairs of crops that overlap by three quarters along each axis."""
     random = torch.Generator().manual_seed(0)
     count = labelled + unlabelled
 
-    def crops(place: Index) -> Crops:
+    def crops(place: tuple[int, ...]) -> Crops:
         values = torch.rand(count, 1, *size, generator=random)
         return Crops(values, torch.ones(count, *size, dtype=torch.bool), (place,) * count)
 
@@ -71,7 +71,7 @@ def draw_batch(size: Index, labelled: int = 2, unlabelled: int = 2) -> Batch:
     return Batch(first, second, labels, tuple(map(str, range(count))))
 
 
-def plain_plan(crop: Index) -> Plan:
+def plain_plan(crop: Size) -> Plan:
     """A plan for volumes of one channel and two classes, without resampling."""
     values = {
         "dimensions": 3,
@@ -85,7 +85,7 @@ def plain_plan(crop: Index) -> Plan:
     return Plan.model_validate(values)
 
 
-def untrained(network: str, filters: int, crop: Index) -> Method:
+def untrained(network: str, filters: int, crop: Size) -> Method:
     """A network whose batch normalisation has seen some crops."""
     torch.manual_seed(0)
     config = Config(

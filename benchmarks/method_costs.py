@@ -32,7 +32,7 @@ from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.experiment import Experiment
 from tracoco.training.trainer import Trainer
 
@@ -71,8 +71,8 @@ class Subject:
         changes = [f"method.name={name}", f"training.steps={STEPS}", f"data.crop={list(CROP)}"]
         changes += [f"training.save_every={STEPS}", *OWN_SETTINGS.get(name, [])]
         experiment = Experiment.of(project, load_config("demo", changes))
-        team = Team(0, 1, torch.device("cpu"))
-        method = experiment.method(team)
+        process = Process(0, 1, torch.device("cpu"))
+        method = experiment.method(process)
         for network in method.modules():
             if isinstance(network, Network):
                 own = network.state_dict()
@@ -82,9 +82,9 @@ class Subject:
                     if key in own and own[key].shape == value.shape
                 }
                 network.load_state_dict(fitting, strict=False)
-        trainer = Trainer(method, experiment.config, project.root, team, identity={})
+        trainer = Trainer(method, experiment.config, project.root, process, identity={})
         trainer.step = LATE if weights else 0
-        (batch,) = batches(experiment.source(team), 0, 1, 0, pinned=False)
+        (batch,) = batches(experiment.source(process), 0, 1, 0, pinned=False)
         return cls(trainer, batch)
 
     def step(self) -> None:

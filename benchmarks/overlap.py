@@ -15,7 +15,7 @@ from benchmarks.timing import best_of, seconds
 from tracoco.config import InferenceConfig
 from tracoco.demo.phantom import make_phantom
 from tracoco.evaluation.metrics import dice
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.sliding_window import predict_volume, window_places
 from tracoco.losses.supervised import supervised_loss
@@ -30,9 +30,9 @@ class Cover:
     """Scans of the mean size of a data set, and the paper's windows and strides for them."""
 
     title: str
-    scan: Index
-    window: Index
-    stride: Index
+    scan: Size
+    window: Size
+    stride: Size
     filters: int
     """Of the network: the default, or fewer where the paper's windows would take minutes."""
 
@@ -108,11 +108,11 @@ def _mean_dice(method: Method, config: InferenceConfig) -> float:
     return fmean(scores)
 
 
-def _uniform(stride: Index) -> InferenceConfig:
+def _uniform(stride: Size) -> InferenceConfig:
     return InferenceConfig(stride=stride, weights="uniform")
 
 
-def _labels(method: Method, image: Tensor, window: Index, config: InferenceConfig) -> Tensor:
+def _labels(method: Method, image: Tensor, window: Size, config: InferenceConfig) -> Tensor:
     with ready_to_predict(method) as ready:
         prediction = predict_volume(ready.predict, image, window, config)
     return prediction.max(dim=0).indices

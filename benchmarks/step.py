@@ -16,11 +16,11 @@ from benchmarks.network_passes import bare_passes, count_crops, kernel_share
 from benchmarks.row import Row, faster, part
 from benchmarks.timing import best_of
 from tracoco.data.batch import Batch
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.presets import load_config
 from tracoco.runs.build import run_method
-from tracoco.training.acceleration import arrange
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.acceleration import accelerate
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer
 
@@ -34,7 +34,7 @@ class Setting:
 
     network: str
     title: str
-    crop: Index
+    crop: Size
     rounds: int
     most: float
     """Fraction of a step that may be something else than the networks' passes."""
@@ -87,17 +87,17 @@ class Subject:
         if thin:
             method.networks = nn.ModuleList([nn.Conv3d(1, 2, 1), nn.Conv3d(1, 2, 1)])
         folder.mkdir(parents=True)
-        team = Team(0, 1, torch.device("cpu"))
+        process = Process(0, 1, torch.device("cpu"))
         batch = draw_batch(setting.crop)
-        arrangement = arrange(method, config.training, team.device, batch.first.values.shape)
+        acceleration = accelerate(method, config.training, process.device, batch.first.values.shape)
         shares = {"background": 0.7, "organ": 0.3}
         trainer = Trainer(
             method,
             config,
             folder,
-            team,
+            process,
             identity={"run": "benchmark"},
-            arrangement=arrangement,
+            acceleration=acceleration,
             labelled_fractions=shares,
         )
         logger = RunLogger(folder, 0, shares, SilentDisplay(), advice=method.advice)
@@ -149,7 +149,7 @@ def earlier_row(work: Path) -> Row:
         "the step of 0.1.0: fp32, a pointwise decoder, each crop normalised by itself",
         (seconds[0], seconds[1]),
         1.4,
-        f"Ours computes in {ours.trainer.arrangement.precision} and has convolutions of three "
+        f"Ours computes in {ours.trainer.acceleration.precision} and has convolutions of three "
         "voxels in its decoder. Its step also moves the averaged weights.",
     )
 

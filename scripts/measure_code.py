@@ -22,7 +22,7 @@ from tracoco.methods.method import Method
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.prepare import prepare
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 
@@ -154,10 +154,10 @@ def traced_rows(work: Path) -> Iterator[tuple[str, str]]:
     train(projects[0], config, work / "run")
     scan = next(iter(sorted(phantoms.test_images.iterdir())))
     predict = opened(lambda: predict_scans(work / "run", scan, work / "out"))
-    team = Team(0, 1, torch.device("cpu"))
+    process = Process(0, 1, torch.device("cpu"))
     experiment = Experiment.of(projects[0], config)
-    method, source = experiment.method(team), experiment.source(team)
-    step = opened(lambda: sum(method(source[0].to(team.device), 0).terms.values()).backward())
+    method, source = experiment.method(process), experiment.source(process)
+    step = opened(lambda: sum(method(source[0].to(process.device), 0).terms.values()).backward())
     yield "files opened by `init`", str(init)
     yield "files opened by a prediction", str(predict)
     yield "files opened by a TraCoCo step with its batch", str(step)

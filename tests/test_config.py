@@ -40,6 +40,7 @@ def test_a_methods_own_keys_are_checked_by_the_method() -> None:
         ("cac", "likely", "threshold"),
         ("cac-co", "likely", "threshold"),
         ("ps-mt", "likely", "threshold"),
+        ("dcnet", "unsure_share", "unsure_fraction"),
     ],
 )
 def test_an_old_name_is_read_from_a_run_and_refused_from_a_person(

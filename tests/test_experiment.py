@@ -22,11 +22,11 @@ from tracoco.project.store import Store, StoredCase
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
 from tracoco.studies.benchmark.grid import RunSpec
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 SHORT = ["training.steps=2", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]"]
 
 

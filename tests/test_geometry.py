@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracoco.geometry import Box, Index, overlap, start_range, whole, window_starts, windows
+from tracoco.geometry import Box, Size, overlap, start_range, whole, window_starts, windows
 
 starts = st.tuples(*[st.integers(-6, 12)] * 3)
 sizes = st.tuples(*[st.integers(1, 9)] * 3)
@@ -16,7 +16,7 @@ def painted(box: Box) -> np.ndarray:
 
 
 @given(first=starts, second=starts, size=sizes)
-def test_overlap_is_what_both_crops_hold(first: Index, second: Index, size: Index) -> None:
+def test_overlap_is_what_both_crops_hold(first: Size, second: Size, size: Size) -> None:
     here, there = overlap(first, second, size)
     shared = painted(Box(first, size)) & painted(Box(second, size))
     assert here.empty == (not shared.any())
@@ -48,7 +48,7 @@ def test_window_starts(length: int, size: int, stride: int, expected: list[int])
     size=st.tuples(*[st.integers(1, 8)] * 3),
     share=st.floats(0, 0.9),
 )
-def test_windows_cover_every_voxel_and_stay_inside(shape: Index, size: Index, share: float) -> None:
+def test_windows_cover_every_voxel_and_stay_inside(shape: Size, size: Size, share: float) -> None:
     stride = tuple(max(1, round(n * (1 - share))) for n in size)
     covered = np.zeros(shape, dtype=bool)
     for box in windows(shape, size, stride):

@@ -26,7 +26,7 @@ from tracoco.training.step_cost import noise_batch
 from tracoco.presets import load_config
 from tracoco.runs.build import resolved, run_method
 from tracoco.training.distributed import StopRequest
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.trainer import Trainer
 
 def held():
@@ -46,8 +46,8 @@ config = resolved(load_config(None, sys.argv[2:]), plan)
 torch.nn.Conv3d(1, 8, 3)(torch.ones(1, 1, 8, 8, 8)).sum().backward()
 before = peak = held()
 threading.Thread(target=watch, daemon=True).start()
-team = Team(0, 1, torch.device("cpu"))
-trainer = Trainer(run_method(config, plan), config, Path("."), team, identity={})
+process = Process(0, 1, torch.device("cpu"))
+trainer = Trainer(run_method(config, plan), config, Path("."), process, identity={})
 trainer.save = lambda name: None
 batch = noise_batch(config, plan, plan.crop)
 trainer.fit([batch, batch], None, StopRequest())

@@ -13,16 +13,16 @@ from tracoco.errors import Stopped
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.training import step_time
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.experiment import Experiment
 from tracoco.training.step_time import FEWEST, StepTime, measured_step, timed_steps
 
 SMALL = ["network.filters=4", "data.workers=1", "data.crop=[16, 16, 16]"]
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 
 
 @dataclass(frozen=True)
-class Timed(Team):
+class Timed(Process):
     """A process whose steps take what a test says, one after the other."""
 
     steps: list[float] = field(default_factory=list)
@@ -35,9 +35,9 @@ class Timed(Team):
 
 def taken(steps: list[float], limit: float) -> tuple[int, float]:
     """Steps that were taken to measure one, and what came of it."""
-    team, times = Timed(0, 1, torch.device("cpu"), steps), list[float]()
+    process, times = Timed(0, 1, torch.device("cpu"), steps), list[float]()
     batches = [make_batch(2)] * (len(steps) + 1)
-    handed = list(step_time._until_timed(batches, times, team, limit))
+    handed = list(step_time._until_timed(batches, times, process, limit))
     return len(handed), step_time._mean_seconds(times)
 
 
@@ -107,7 +107,7 @@ def test_time_of_cases_that_are_not_scored_is_scaled_by_their_voxels(
     monkeypatch.setattr(Experiment, "choosing_cases", [case] * 4)
     scored: list[object] = []
     monkeypatch.setattr(step_time, "mean_dice", lambda _, cases, *__: scored.extend(cases))
-    team = Timed(0, 1, torch.device("cpu"), [3.0] * 9)
-    trainer = step_time._copy(experiment, team, Path())
+    process = Timed(0, 1, torch.device("cpu"), [3.0] * 9)
+    trainer = step_time._copy(experiment, process, Path())
     assert step_time._validation_seconds(experiment, trainer, limit=5.0) == 12.0
     assert len(scored) == 2

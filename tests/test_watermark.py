@@ -29,7 +29,7 @@ from tracoco.reporting.page import write_report
 from tracoco.reporting.tables import comparison_table, score_table
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.runs.log import read_log
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 
@@ -159,7 +159,7 @@ def test_the_cases_that_choose_are_the_ones_that_were_asked_for(
     kept: Project, monkeypatch: pytest.MonkeyPatch, select_on: str
 ) -> None:
     config = load_config(None, [*SHORT, f"training.select_on={select_on}"])
-    experiment, team = Experiment.of(kept, config), Team(0, 1, torch.device("cpu"))
+    experiment, process = Experiment.of(kept, config), Process(0, 1, torch.device("cpu"))
     opened: list[str] = []
     label = StoredCase.label
 
@@ -168,9 +168,9 @@ def test_the_cases_that_choose_are_the_ones_that_were_asked_for(
         return label(case)
 
     monkeypatch.setattr(StoredCase, "label", noted)
-    validate = experiment.validation(team)
+    validate = experiment.validation(process)
     assert validate is not None
-    validate(experiment.method(team))
+    validate(experiment.method(process))
     assert tuple(opened) == getattr(kept.load_splits(), select_on)
 
 

@@ -14,7 +14,7 @@ from benchmarks.real.windows import KIND, Windows
 from tracoco.config import InferenceConfig
 from tracoco.console import say
 from tracoco.evaluation.validation import mean_dice
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import window_places
 from tracoco.project.folder import Project
@@ -53,7 +53,7 @@ def _of_run(run: GridRun, folder: Path, cases: list[StoredCase]) -> Iterator[Win
         yield found
 
 
-def _windows(case: StoredCase, window: Index, config: InferenceConfig) -> int:
+def _windows(case: StoredCase, window: Size, config: InferenceConfig) -> int:
     """How many a scan takes; one that is smaller than a window is padded to its size."""
     padded = tuple(map(max, case.shape, window))
     return len(window_places(padded, window, config))

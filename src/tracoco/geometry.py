@@ -6,7 +6,10 @@ from itertools import product
 from math import prod
 
 Index = tuple[int, ...]
-Strides = tuple[Index, ...]
+"""Where a voxel is: one number per axis."""
+Size = tuple[int, ...]
+"""How many voxels a crop, a window or a volume has along each axis."""
+Strides = tuple[Size, ...]
 """How a network goes down its levels: for each level below the finest, the voxels along each axis
 that become one."""
 
@@ -16,7 +19,7 @@ class Box:
     """A box of `size` voxels at `start`; `start` may be negative where a volume is padded."""
 
     start: Index
-    size: Index
+    size: Size
 
     @property
     def stop(self) -> Index:
@@ -55,7 +58,7 @@ def whole(shape: Sequence[int]) -> Box:
     return Box((0,) * len(shape), tuple(shape))
 
 
-def overlap(first: Index, second: Index, size: Index) -> tuple[Box, Box]:
+def overlap(first: Index, second: Index, size: Size) -> tuple[Box, Box]:
     """Where two crops of one size meet, as seen from the first and from the second crop."""
     shared = Box(first, size).intersect(Box(second, size))
     return shared.seen_from(first), shared.seen_from(second)
@@ -80,19 +83,19 @@ def window_starts(length: int, size: int, stride: int) -> list[int]:
     return [low + round(i * (high - low) / max(count - 1, 1)) for i in range(count)]
 
 
-def windows(shape: Sequence[int], size: Index, stride: Index) -> list[Box]:
+def windows(shape: Sequence[int], size: Size, stride: Size) -> list[Box]:
     """Windows of `size` that together cover a volume of `shape`."""
     starts = (window_starts(*axis) for axis in zip(shape, size, stride, strict=True))
     return [Box(start, size) for start in product(*starts)]
 
 
-def piece_axis(shape: Sequence[int], window: Index) -> int:
+def piece_axis(shape: Sequence[int], window: Size) -> int:
     """The axis along which a window covers the smallest fraction of a volume."""
     fractions = [w / n for n, w in zip(shape, window, strict=True)]
     return fractions.index(min(fractions))
 
 
-def total_stride(strides: Strides) -> Index:
+def total_stride(strides: Strides) -> Size:
     """Voxels of the finest level that lie along each axis of one voxel of the coarsest."""
     return tuple(map(prod, zip(*strides, strict=True)))
 

@@ -92,6 +92,7 @@ RENAMED: dict[str, dict[str, str]] = {
     "cac": {"likely": "threshold"},
     "cac-co": {"likely": "threshold"},
     "ps-mt": {"likely": "threshold"},
+    "dcnet": {"unsure_share": "unsure_fraction"},
 }
 """Settings of methods that had another name in 0.1.0: for each method, old names and new ones."""
 

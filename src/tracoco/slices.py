@@ -95,8 +95,8 @@ def draw_slice(image: NDArray[Any], label: NDArray[Any], spacing_mm: Sequence[fl
     middle = tuple(size // 2 for size in near.shape)
     place = centre(found[box], spacing_mm) if found.any() else middle
     view = shown_views(label.shape)[0]
-    sides = [near.shape[axis] * spacing_mm[axis] for axis in (view.across, view.up)]
-    width, height = (max(LEAST_INCHES, SIDE_INCHES * side / max(sides)) for side in sides)
+    lengths_mm = [near.shape[axis] * spacing_mm[axis] for axis in (view.across, view.up)]
+    width, height = (max(LEAST_INCHES, SIDE_INCHES * side / max(lengths_mm)) for side in lengths_mm)
     figure = Figure((width, height), dpi=DOTS_PER_INCH, facecolor=BACKGROUND)
     axes = figure.add_axes((0, 0, 1, 1))
     draw_view(axes, near, outlines, view, place, spacing_mm)
@@ -151,8 +151,8 @@ def outline(
 def _letter_edges(axes: Axes, view: View) -> None:
     """Say which way the patient lies."""
     places = ((0.02, 0.5), (0.98, 0.5), (0.5, 0.03), (0.5, 0.97))
-    sides = (("left", "center"), ("right", "center"), ("center", "bottom"), ("center", "top"))
-    for letter, (x, y), (across, up) in zip(view.edges, places, sides, strict=True):
+    alignments = (("left", "center"), ("right", "center"), ("center", "bottom"), ("center", "top"))
+    for letter, (x, y), (across, up) in zip(view.edges, places, alignments, strict=True):
         written = axes.annotate(letter, (x, y), xycoords="axes fraction", ha=across, va=up)
         written.set(color=INK, fontsize=8)
         written.set_path_effects([withStroke(linewidth=2, foreground=BACKGROUND)])

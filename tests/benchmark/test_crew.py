@@ -11,7 +11,7 @@ import pytest
 
 from tracoco.errors import Stopped
 from tracoco.studies.benchmark import workers as crew
-from tracoco.studies.benchmark.workers import run_crew
+from tracoco.studies.benchmark.workers import run_workers
 
 Process = subprocess.Popen[bytes]
 WAITING = "import time; time.sleep(60)"
@@ -33,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
         return processes[-1]
 
     monkeypatch.setattr(crew, "_start", start)
-    monkeypatch.setattr(crew, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(crew, "POLL_SECONDS", 0.05)
     return processes
 
 
@@ -44,7 +44,7 @@ def test_workers_end_when_nobody_can_be_shown_how_far_they_are(
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        run_crew([WAITING], [tmp_path / "0.log", tmp_path / "1.log"], look)
+        run_workers([WAITING], [tmp_path / "0.log", tmp_path / "1.log"], look)
     assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
 
 
@@ -52,7 +52,7 @@ def test_the_first_worker_ends_when_the_second_does_not_start(
     tmp_path: Path, started: list[Process]
 ) -> None:
     with pytest.raises(FileNotFoundError):
-        run_crew([WAITING], [tmp_path / "0.log", tmp_path / "nowhere" / "1.log"], nothing)
+        run_workers([WAITING], [tmp_path / "0.log", tmp_path / "nowhere" / "1.log"], nothing)
     assert [process.returncode for process in started] == [-signal.SIGTERM]
 
 
@@ -70,7 +70,7 @@ def test_a_signal_while_workers_start_stops_them(
     try:
         monkeypatch.setattr(crew, "_start", interrupted)
         with pytest.raises(Stopped, match="goes on from here"):
-            run_crew([WAITING], [tmp_path / "0.log"], nothing)
+            run_workers([WAITING], [tmp_path / "0.log"], nothing)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert [process.returncode for process in started] == [-signal.SIGTERM]
@@ -93,7 +93,7 @@ def test_the_last_words_of_a_worker_that_failed_are_told(
     tmp_path: Path, code: str, said: list[str]
 ) -> None:
     log = tmp_path / "0.log"
-    told = run_crew([code], [log], nothing)
+    told = run_workers([code], [log], nothing)
     assert len(told) == len(said)
     for text, start in zip(told, said, strict=True):
         assert text.startswith(start.replace("LOG", str(log)))
@@ -117,14 +117,14 @@ def test_workers_share_the_cores_unless_the_user_says_otherwise(
 OWN_FILE = """
 import sys
 from pathlib import Path
-from tracoco.studies.benchmark.workers import run_crew
+from tracoco.studies.benchmark.workers import run_workers
 from tracoco.methods import MethodRow, register_method
 
 REGISTER
 if "--worker" in sys.argv:
     print("worker of the file:", *sys.argv[1:])
 else:
-    print(*run_crew(["grid.yaml", "--worker"], [Path("0.log")], lambda: None))
+    print(*run_workers(["grid.yaml", "--worker"], [Path("0.log")], lambda: None))
 """
 REGISTER = (
     "register_method('mine', MethodRow(target='x:X', idea='Mine.', trained_by_unlabelled=()))"

@@ -13,7 +13,7 @@ from tracoco.data.augment import Appearance, Orientation, brighten
 from tracoco.data.crop import Crop, inside_volume, read_box, read_changed
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
 from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
-from tracoco.geometry import Box, Index, overlap, start_range
+from tracoco.geometry import Box, Index, Size, overlap, start_range
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
@@ -25,7 +25,7 @@ shapes = st.tuples(*[st.integers(1, 20)] * 3)
 
 @given(shape=shapes, size=sizes, seed=st.integers(0, 10_000))
 def test_the_shift_is_at_most_half_a_crop_and_never_nothing_where_there_is_room(
-    shape: Index, size: Index, seed: int
+    shape: Size, size: Size, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
@@ -55,7 +55,7 @@ def test_shifts_go_both_ways_and_reach_half_a_crop() -> None:
     rule_name=st.sampled_from(["random", "half", "quarter", "full", "low"]),
 )
 def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
-    shape: Index, size: Index, seed: int, rule_name: OverlapRule
+    shape: Size, size: Size, seed: int, rule_name: OverlapRule
 ) -> None:
     random = np.random.default_rng(seed)
     ranges = [start_range(n, s) for n, s in zip(shape, size, strict=True)]
@@ -69,7 +69,7 @@ def test_two_boxes_always_meet_in_the_volume_and_slices_never_move(
 
 
 def seconds(
-    first: Box, shape: Index, rule_name: OverlapRule, count: int = 200
+    first: Box, shape: Size, rule_name: OverlapRule, count: int = 200
 ) -> list[tuple[int, ...]]:
     ranges = start_ranges(shape, first.size)
     return [
@@ -164,7 +164,7 @@ def test_a_slice_is_blurred_in_its_plane_alone() -> None:
     assert (beside == 0).all()
 
 
-def rule(size: Index, **settings: object) -> CropRule:
+def rule(size: Size, **settings: object) -> CropRule:
     return CropRule(size, (0, 1), turns=True, config=DataConfig(**PLAIN | settings))
 
 
@@ -175,7 +175,7 @@ def stored(project: Project, index: int = 0) -> StoredCase:
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("size", [(12, 8, 10), (40, 8, 10), (40, 48, 32)])
 def test_two_crops_show_the_same_voxels_in_their_overlap(
-    project: Project, seed: int, size: Index
+    project: Project, seed: int, size: Size
 ) -> None:
     pair = draw_crop_pair(stored(project), rule(size), np.random.default_rng(seed), labelled=True)
     here, there = overlap(pair.first.start, pair.second.start, size)
@@ -192,7 +192,7 @@ def test_two_crops_show_the_same_voxels_in_their_overlap(
 @pytest.mark.parametrize("rule_name", ["random", "quarter", "low"])
 @pytest.mark.parametrize("size", [(12, 8, 10), (40, 8, 10), (1, 12, 8)])
 def test_strong_changes_are_the_same_for_both_crops_also_at_their_borders(
-    project: Project, seed: int, rule_name: str, size: Index
+    project: Project, seed: int, rule_name: str, size: Size
 ) -> None:
     case = stored(project)
     plain, strong = (
@@ -347,7 +347,7 @@ def test_an_unlabelled_crop_opens_no_label(project: Project) -> None:
 @pytest.mark.parametrize("strong", [False, True])
 @pytest.mark.parametrize("size", [(12, 8, 10), (1, 12, 8)])
 def test_a_second_crop_that_nobody_looks_at_has_its_place_and_no_voxels(
-    project: Project, size: Index, *, strong: bool
+    project: Project, size: Size, *, strong: bool
 ) -> None:
     pair, lone = (
         draw_crop_pair(
@@ -371,9 +371,7 @@ def test_a_second_crop_that_nobody_looks_at_has_its_place_and_no_voxels(
     room=st.floats(0, 0.9),
     seed=st.integers(0, 10_000),
 )
-def test_room_lets_crops_of_any_scan_move(
-    shape: Index, size: Index, room: float, seed: int
-) -> None:
+def test_room_lets_crops_of_any_scan_move(shape: Size, size: Size, room: float, seed: int) -> None:
     ranges, random = start_ranges(shape, size, room), np.random.default_rng(seed)
     for (low, high), length, voxels in zip(ranges, shape, size, strict=True):
         assert high - low >= (round(room * voxels) if voxels > 1 else 0)

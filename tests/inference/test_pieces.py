@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.geometry import Box, Index, piece_axis
+from tracoco.geometry import Box, Size, piece_axis
 from tracoco.inference.maps import ScanMaps, disagreement, wanted_maps
 from tracoco.inference.predictor import resampled
 from tracoco.inference.sliding_window import (
@@ -44,12 +44,12 @@ def plan(classes: int, slice_axis: int | None = None) -> Plan:
     )
 
 
-def random_maps(classes: int, shape: Index, seed: int = 0) -> Tensor:
+def random_maps(classes: int, shape: Size, seed: int = 0) -> Tensor:
     values = torch.randn(classes, *shape, generator=torch.Generator().manual_seed(seed))
     return values.softmax(dim=0)
 
 
-def plain_mean(predict: Predict, volume: Tensor, window: Index, config: InferenceConfig) -> Tensor:
+def plain_mean(predict: Predict, volume: Tensor, window: Size, config: InferenceConfig) -> Tensor:
     """All windows summed up over the whole volume at once."""
     weight = window_weight(window, config.weights)
     summed, total = torch.zeros(2, *volume.shape[1:]), torch.zeros(volume.shape[1:])
@@ -66,7 +66,7 @@ def plain_mean(predict: Predict, volume: Tensor, window: Index, config: Inferenc
     batch=st.integers(1, 5),
 )
 def test_pieces_put_together_are_the_plain_weighted_mean(
-    window: Index, more: Index, batch: int
+    window: Size, more: Size, batch: int
 ) -> None:
     # The answer depends on the place in the window, so every overlap matters.
     place = torch.rand(2, *window, generator=torch.Generator().manual_seed(1))
@@ -103,7 +103,7 @@ def test_sums_are_kept_of_no_more_rows_than_a_window_has() -> None:
 @settings(max_examples=60)
 @given(source=SHAPES, target=SHAPES, rows=st.integers(1, 40), axis=st.integers(0, 2))
 def test_pieces_are_resampled_as_the_whole_is(
-    source: Index, target: Index, rows: int, axis: int
+    source: Size, target: Size, rows: int, axis: int
 ) -> None:
     maps = random_maps(3, source)
     found = torch.full((3, *target), math.nan)

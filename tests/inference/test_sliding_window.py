@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Index
+from tracoco.geometry import Index, Size
 from tracoco.inference.sliding_window import (
     check_windows,
     predict_volume,
@@ -31,7 +31,7 @@ def voxelwise(crops: Tensor) -> Tensor:
     batch=st.integers(1, 5),
 )
 def test_the_answer_of_a_voxelwise_network_is_exact_everywhere(
-    shape: Index, window: Index, overlap: float, weights: str, batch: int
+    shape: Size, window: Size, overlap: float, weights: str, batch: int
 ) -> None:
     volume = torch.rand(1, *shape, generator=torch.Generator().manual_seed(1))
     config = InferenceConfig(overlap=overlap, weights=weights, batch=batch)  # type: ignore[arg-type]  # drawn
@@ -101,7 +101,7 @@ def test_gaussian_weights_trust_the_middle_of_a_window() -> None:
 @pytest.mark.parametrize(
     ("overlap", "expected"), [(0.5, (4, 4, 2)), ((0.0, 0.5, 0.75), (8, 4, 1)), (0.9, (1, 1, 1))]
 )
-def test_strides_per_axis(overlap: float | tuple[float, ...], expected: Index) -> None:
+def test_strides_per_axis(overlap: float | tuple[float, ...], expected: Size) -> None:
     assert strides((8, 8, 4), overlap) == expected
 
 
@@ -115,7 +115,7 @@ def test_an_impossible_overlap_is_refused(overlap: float | tuple[float, ...]) ->
         strides((8, 8, 4), overlap)
 
 
-def starts(shape: Index, window: Index, stride: Index) -> list[Index]:
+def starts(shape: Size, window: Size, stride: Size) -> list[Index]:
     config = InferenceConfig(stride=stride)
     return [box.start for box in window_places(shape, window, config)]
 
@@ -140,7 +140,7 @@ def test_the_papers_strides_give_the_papers_number_of_windows() -> None:
     fraction=st.floats(0.01, 1.0),
 )
 def test_every_voxel_has_an_answer_at_any_stride(
-    shape: Index, window: Index, fraction: float
+    shape: Size, window: Size, fraction: float
 ) -> None:
     volume = torch.rand(1, *shape, generator=torch.Generator().manual_seed(1))
     stride = tuple(max(1, round(fraction * n)) for n in window)
@@ -162,7 +162,7 @@ def test_a_2d_project_gives_two_strides_or_three_with_a_leading_one() -> None:
         ((8, 8, 4), (4, 4, 4, 4)),
     ],
 )
-def test_an_impossible_stride_is_refused(window: Index, stride: Index) -> None:
+def test_an_impossible_stride_is_refused(window: Size, stride: Size) -> None:
     with pytest.raises(UserError, match=r"inference\.stride"):
         check_windows(window, InferenceConfig(stride=stride))
 

@@ -15,7 +15,7 @@ from samples import StandIn
 from torch import Tensor, nn
 
 from tracoco.config import InferenceConfig
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import chosen_cover, predict_volume, window_places
 from tracoco.inference.window_size import Demand
@@ -57,9 +57,7 @@ class Near(Network):
         raise AssertionError(f"no decoder for {up} is needed")
 
 
-def network(
-    name: str, dimensions: int, crop: Index = (16, 16, 16), **settings: object
-) -> nn.Module:
+def network(name: str, dimensions: int, crop: Size = (16, 16, 16), **settings: object) -> nn.Module:
     torch.manual_seed(0)
     common = {"channels": 1, "classes": 2, "dimensions": dimensions, "filters": 4, "crop": crop}
     return build_network(name, **common, **settings).eval()  # type: ignore[arg-type]  # by name
@@ -153,7 +151,7 @@ def test_too_little_memory_splits_a_scan_evenly() -> None:
     memory=st.floats(1e-6, 0.2),
 )
 def test_windows_are_within_memory_or_the_crops_and_cover_all(
-    shape: Index, overlap: float, memory: float
+    shape: Size, overlap: float, memory: float
 ) -> None:
     method, crop = METHOD, (16, 16, 16)
     config = InferenceConfig(window="auto", overlap=overlap, memory_gb=memory)
@@ -192,7 +190,7 @@ def test_the_estimate_is_above_the_counted_memory(name: str, dimensions: int, fi
     assert memory.peak_bytes <= estimate <= 2.5 * memory.peak_bytes
 
 
-def predictions(method: Trained, volume: Tensor, crop: Index, config: InferenceConfig) -> Tensor:
+def predictions(method: Trained, volume: Tensor, crop: Size, config: InferenceConfig) -> Tensor:
     cover = chosen_cover(method, volume.shape[1:], crop, config)
     with evaluating(method):
         return predict_volume(method.predict, volume, *cover)

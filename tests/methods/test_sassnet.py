@@ -107,7 +107,7 @@ def test_to_go_down_the_adversarial_term_is_to_be_taken_for_labelled() -> None:
 
     def taken() -> float:
         with torch.no_grad():
-            shapes = method.look(batch.first.values)[1][unlabelled]
+            shapes = method.logits_and_distances(batch.first.values)[1][unlabelled]
             crops = batch.first.values[unlabelled]
             verdict = method.discriminator.part(shapes, crops, dropout=False)
         return float(verdict.softmax(dim=1)[:, 1].mean())

@@ -30,7 +30,7 @@ def test_all_decoders_answer_at_the_resolution_of_the_crops(dimensions: int, cla
     tasks = make(dimensions, classes, channels=2)
     size = (16,) * dimensions
     crops = torch.rand(3, 2, *size)
-    found = tasks.look(crops)
+    found = tasks.outputs(crops)
     assert found.logits.shape == (3, classes, *size)
     assert found.distances.shape == (3, classes - 1, *size)
     assert found.pictures.shape == (3, 2 * classes, *size)
@@ -49,7 +49,7 @@ def test_the_reconstruction_sees_the_coarsest_map_alone(
     for shift in (0.0, 1.0):
         changed = [*(fine + shift for fine in features[:-1]), features[-1]]
         monkeypatch.setattr(tasks.network, "encode", lambda _, maps=changed: maps)
-        found.append(tasks.look(torch.rand(2, 1, 16, 16)))
+        found.append(tasks.outputs(torch.rand(2, 1, 16, 16)))
     assert torch.equal(found[0].pictures, found[1].pictures)
     assert not torch.allclose(found[0].distances, found[1].distances)
     assert not torch.allclose(found[0].logits, found[1].logits)
@@ -69,7 +69,7 @@ def test_dropout_leaves_out_whole_channels_of_the_coarsest_map(
     monkeypatch.setattr(tasks.network, "decode", note)
     crops = torch.rand(2, 1, 16, 16, 16)
     whole = tasks.network.encode(crops)
-    tasks.look(crops, dropout=0.5)
+    tasks.outputs(crops, dropout=0.5)
     kept = seen[0][-1].flatten(2)
     gone = (kept == 0).all(dim=2)
     assert 0.2 < gone.float().mean() < 0.8

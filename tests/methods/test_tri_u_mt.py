@@ -7,7 +7,7 @@ from samples import make_batch, make_method, measured
 from torch import Tensor
 
 from tracoco.methods.method import StepOutput
-from tracoco.methods.tri_u_mt import Lesson, TaskOutputs, TriUMT, lesson_loss
+from tracoco.methods.tri_u_mt import TaskOutputs, TaskTarget, TriUMT, target_loss
 
 PAST_THE_RAMP = 1000
 
@@ -31,10 +31,10 @@ def voxel(probability: list[float], distance: float, picture: float) -> TaskOutp
 
 def lessons_of(
     method: TriUMT, predictions: list[TaskOutputs], monkeypatch: pytest.MonkeyPatch
-) -> list[Lesson]:
+) -> list[TaskTarget]:
     coming = iter(predictions)
     monkeypatch.setattr(method.teacher.network, "look", lambda *_: next(coming))
-    found = method.lessons(torch.zeros(1, 1, 1, 1))
+    found = method.targets(torch.zeros(1, 1, 1, 1))
     assert next(coming, None) is None
     return found
 
@@ -68,17 +68,19 @@ def test_entropies_are_shares_of_the_largest_with_four_classes(
 
 def test_passes_that_agree_are_trusted_wholly(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = [voxel([1.0, 0.0], 0.123, 0.456)] * 3
-    for lesson in lessons_of(make(passes=3), passes, monkeypatch):
-        assert lesson.trust.min().item() == pytest.approx(1.0, abs=1e-3)
-        assert lesson.trust.max() <= 1
+    for target in lessons_of(make(passes=3), passes, monkeypatch):
+        assert target.trust.min().item() == pytest.approx(1.0, abs=1e-3)
+        assert target.trust.max() <= 1
 
 
 def test_the_consistency_is_a_sum_of_weighted_means_of_voxels_inside() -> None:
     valid = torch.tensor([[[True, True, False]]])
     zeros = torch.zeros(1, 2, 1, 3)
-    mask = Lesson(torch.tensor([[[[1.0, 2.0, 9.0]], [[0.0, 0.0, 9.0]]]]), torch.ones(1, 1, 1, 3))
-    picture = Lesson(torch.ones(1, 2, 1, 3), torch.tensor([0.5, 0.1]).reshape(1, 2, 1, 1))
-    loss = lesson_loss([zeros, zeros], [mask, picture], valid)
+    mask = TaskTarget(
+        torch.tensor([[[[1.0, 2.0, 9.0]], [[0.0, 0.0, 9.0]]]]), torch.ones(1, 1, 1, 3)
+    )
+    picture = TaskTarget(torch.ones(1, 2, 1, 3), torch.tensor([0.5, 0.1]).reshape(1, 2, 1, 1))
+    loss = target_loss([zeros, zeros], [mask, picture], valid)
     assert loss.item() == pytest.approx((1 + 4) / 4 + 0.3)
 
 

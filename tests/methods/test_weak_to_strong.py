@@ -10,7 +10,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods.parts import weak_to_strong
 from tracoco.methods.parts.cutmix import Mix
-from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong
+from tracoco.methods.parts.weak_to_strong import LabelledView, WeakToStrong
 
 SURE, UNSURE = (0.97, 0.03), (0.9, 0.1)
 
@@ -35,9 +35,9 @@ def make(dimensions: int = 3, **settings: Any) -> WeakToStrong:
     return method
 
 
-def lesson(method: WeakToStrong, batch: Batch) -> Lesson:
+def view(method: WeakToStrong, batch: Batch) -> LabelledView:
     predictions = method.predictions(batch, method.network(batch.first.values))
-    return method.strong_lesson(predictions)
+    return method.strong_labels(predictions)
 
 
 def mix_with(monkeypatch: pytest.MonkeyPatch, box: slice) -> None:
@@ -63,7 +63,7 @@ def test_crops_labels_and_padding_of_the_box_are_the_partners(
     batch = make_batch(dimensions)
     batch.first.values[2], batch.first.values[3] = 0.9, 0.1
     batch.first.valid[3] = False
-    found = lesson(method, batch)
+    found = view(method, batch)
     for crop, (own, other) in enumerate([(1, 0), (0, 1)]):
         expected = torch.full(found.label[crop].shape, own)
         expected[..., box] = other
@@ -80,7 +80,7 @@ def test_what_is_given_is_clean_and_what_is_kept_is_from_the_training_pass(
     method.network = Bright(slope=1.0)  # unsure in training, sure in evaluation
     batch = make_batch()
     batch.first.values[:] = 0.9
-    sure = lesson(method, batch).sure
+    sure = view(method, batch).sure
     assert sure[..., :5].all()
     assert not sure[..., 5:].any()
     assert method.network.modes == [True, False]
@@ -92,7 +92,7 @@ def test_pseudo_labels_can_all_be_clean(monkeypatch: pytest.MonkeyPatch) -> None
     method.network = Bright(slope=1.0)
     batch = make_batch()
     batch.first.values[:] = 0.9
-    assert lesson(method, batch).sure.all()
+    assert view(method, batch).sure.all()
 
 
 def test_pseudo_labels_can_go_by_the_statistics_of_the_batch(
@@ -119,7 +119,7 @@ def test_pseudo_labels_can_go_by_the_statistics_of_the_batch(
 def test_without_cutmix_there_is_no_clean_pass_and_one_crop_is_enough() -> None:
     method = make(cutmix=False, unlabelled_batch=1)
     network = method.network = Bright()
-    lesson(method, make_batch(unlabelled=1))
+    view(method, make_batch(unlabelled=1))
     assert network.modes == [True]
     with pytest.raises(UserError, match=r"method\.cutmix to false"):
         make(unlabelled_batch=1)
@@ -145,19 +145,19 @@ def test_labels_count_from_the_threshold_on_but_not_in_the_padding() -> None:
     method.network = Answering(by_halves(everywhere(*SURE), everywhere(*UNSURE)))
     batch = make_batch()
     batch.first.valid[2, 0] = False
-    sure = lesson(method, batch).sure
+    sure = view(method, batch).sure
     assert sure[..., :8].sum() == 2 * 16 * 16 * 8 - 16 * 8
     assert not sure[..., 8:].any()
     assert not sure[0, 0].any()
     method.config = method.config.model_copy(update={"threshold": 0.9})
-    assert lesson(method, batch).sure.sum() == 2 * 16**3 - 16 * 16
+    assert view(method, batch).sure.sum() == 2 * 16**3 - 16 * 16
 
 
 def test_the_plain_lesson_is_of_the_crops_as_they_are() -> None:
     method = make()
     method.network = Bright()
     batch = make_batch()
-    found = method.plain_lesson(method.predictions(batch, method.network(batch.first.values)))
+    found = method.plain_labels(method.predictions(batch, method.network(batch.first.values)))
     assert torch.equal(found.crops, batch.first.values[2:])
     assert torch.equal(found.label, (batch.first.values[2:, 0] > 0.5).long())
 
@@ -168,9 +168,9 @@ def test_dice_is_of_all_classes_and_nothing_without_a_label_that_counts(classes:
     logits = torch.log(torch.tensor([0.75, *[0.25 / (classes - 1)] * (classes - 1)]))
     logits = logits.reshape(1, -1, 1, 1).expand(2, -1, 100, 100).clone().requires_grad_()
     label, everything = torch.zeros(2, 100, 100).long(), torch.ones(2, 100, 100).bool()
-    found = Lesson(logits, everything, label, everything).dice(logits)
+    found = LabelledView(logits, everything, label, everything).dice(logits)
     assert found.item() == pytest.approx((0.04 + classes - 1) / classes, rel=1e-5)
-    nothing = Lesson(logits, everything, label, ~everything).dice(logits)
+    nothing = LabelledView(logits, everything, label, ~everything).dice(logits)
     nothing.backward()
     assert nothing.item() == 0.0
     assert logits.grad is not None

@@ -17,7 +17,7 @@ from tracoco.presets import preset_names
 from tracoco.project.folder import Project
 from tracoco.studies.benchmark.results import RunResult
 from tracoco.studies.paper.contents import paper_content
-from tracoco.studies.paper.figure import Drawn, figure_answer
+from tracoco.studies.paper.figure import Drawn, show_figure
 from tracoco.studies.paper.figures import labels as figures_labels
 from tracoco.studies.paper.figures import thresholds as figures_thresholds
 from tracoco.studies.paper.figures.labels import doubled_counts, label_counts, label_runs
@@ -106,7 +106,7 @@ def test_a_figure_is_a_file_a_table_and_plain_values(
     ask: Ask, small: Project, tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "figure.svg"
-    shown = figure_answer("x", "X", drawn, ask("la"), path)
+    shown = show_figure("x", "X", drawn, ask("la"), path)
     assert path.read_text(encoding="utf-8").startswith("<?xml")
     assert shown.lines == ("a note", f"figure: {path}")
     assert shown.values["notes"] == ["a note"]
@@ -120,7 +120,7 @@ def test_a_figure_is_a_file_a_table_and_plain_values(
         ["3", "3"],
     ]
     json.dumps(shown.values)
-    beside = figure_answer("x", "X", drawn, ask(), None)
+    beside = show_figure("x", "X", drawn, ask(), None)
     assert beside.values["file"] == str(small.root / "paper" / "x.png")
     assert (small.root / "paper" / "x.png").read_bytes().startswith(b"\x89PNG")
 
@@ -129,13 +129,13 @@ def test_what_cannot_be_written_is_told_before_any_training(
     ask: Ask, small: Project, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="cannot be written as 'doc'"):
-        figure_answer("x", "X", never, ask(), tmp_path / "figure.doc")
+        show_figure("x", "X", never, ask(), tmp_path / "figure.doc")
     with pytest.raises(UserError, match="is a folder"):
-        figure_answer("x", "X", never, ask(), tmp_path)
+        show_figure("x", "X", never, ask(), tmp_path)
     two = PaperRequest({"la": small.root, "": small.root})
     for wrong in (two, PaperRequest({})):
         with pytest.raises(UserError, match="tracoco paper x --project"):
-            figure_answer("x", "X", never, wrong, None)
+            show_figure("x", "X", never, wrong, None)
 
 
 def test_counts_double_and_end_with_all() -> None:

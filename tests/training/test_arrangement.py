@@ -8,7 +8,7 @@ from tracoco.config import TrainingConfig
 from tracoco.methods import METHODS
 from tracoco.networks.network import Stages
 from tracoco.training import acceleration as precision
-from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.acceleration import Acceleration, accelerate
 
 CPU = torch.device("cpu")
 CROPS = (1, 1, 16, 16, 16)
@@ -16,7 +16,7 @@ CROPS = (1, 1, 16, 16, 16)
 
 def test_the_default_settings_change_nothing_and_say_nothing() -> None:
     method = make_method("tracoco")
-    assert arrange(method, TrainingConfig(), CPU, CROPS) == Arrangement()
+    assert accelerate(method, TrainingConfig(), CPU, CROPS) == Acceleration()
     assert not any(part.checkpointing for part in method.modules() if isinstance(part, Stages))
     assert all(weight.is_contiguous() for weight in method.parameters())
 
@@ -28,8 +28,8 @@ def test_channels_last_gives_the_same_losses(dimensions: int) -> None:
     for channels_last in (False, True):
         method = make_method("mean-teacher", dimensions)
         wanted = TrainingConfig(channels_last=channels_last)
-        made = arrange(method, wanted, CPU, CROPS[: dimensions + 2])
-        assert made == Arrangement(channels_last=channels_last)
+        made = accelerate(method, wanted, CPU, CROPS[: dimensions + 2])
+        assert made == Acceleration(channels_last=channels_last)
         kernels = [weight for weight in method.parameters() if weight.dim() == dimensions + 2]
         wide = [weight for weight in kernels if weight.shape[1] > 1]
         assert all(weight.is_contiguous(memory_format=order) == channels_last for weight in wide)
@@ -58,7 +58,7 @@ def test_a_network_that_cannot_take_channels_last_keeps_the_usual_order(
 ) -> None:
     method, network = make_method("supervised", 2), Viewing()
     monkeypatch.setattr(method, "network", network)
-    made = arrange(method, TrainingConfig(channels_last=True), CPU, CROPS[:4])
+    made = accelerate(method, TrainingConfig(channels_last=True), CPU, CROPS[:4])
     assert not made.channels_last
     assert len(made.notes) == 1
     assert made.notes[0].startswith("training.channels_last is left out: Viewing cannot compute")
@@ -68,14 +68,14 @@ def test_a_network_that_cannot_take_channels_last_keeps_the_usual_order(
 def test_a_precision_that_does_not_work_here_becomes_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     method = make_method("supervised")
     right = "bf16" if BF16_IS_RIGHT else "fp32"
-    assert arrange(method, TrainingConfig(precision="bf16"), CPU).precision == right
+    assert accelerate(method, TrainingConfig(precision="bf16"), CPU).precision == right
 
     class Unable:
         def __init__(self, *_: object, **__: object) -> None:
             raise RuntimeError("unsupported")
 
     monkeypatch.setattr(torch, "autocast", Unable)
-    made = arrange(method, TrainingConfig(precision="fp16"), CPU)
+    made = accelerate(method, TrainingConfig(precision="fp16"), CPU)
     assert (made.precision, made.dtype) == ("fp32", None)
     assert made.notes == (
         "training.precision=fp16 does not work, or not rightly, on cpu: fp32 is used",
@@ -103,7 +103,7 @@ def test_without_a_compiler_the_networks_run_as_they_are(monkeypatch: pytest.Mon
         raise RuntimeError("No working C++ compiler found.\nmore of it")
 
     monkeypatch.setattr(torch, "compile", compile_)
-    made = arrange(make_method("supervised"), TrainingConfig(compile=True), CPU)
+    made = accelerate(make_method("supervised"), TrainingConfig(compile=True), CPU)
     assert not made.compile
     assert made.notes == (
         "training.compile does not work here and is left out: No working C++ compiler found",
@@ -115,7 +115,7 @@ def test_checkpointing_changes_no_gradient_of_any_method(name: str) -> None:
     found = []
     for checkpointing in (False, True):
         method = make_method(name, 2)
-        arrange(method, TrainingConfig(checkpointing=checkpointing), CPU)
+        accelerate(method, TrainingConfig(checkpointing=checkpointing), CPU)
         torch.manual_seed(0)
         torch.stack(list(method(make_batch(2), 20).terms.values())).sum().backward()
         found.append([weight.grad for weight in method.parameters() if weight.grad is not None])
@@ -125,8 +125,8 @@ def test_checkpointing_changes_no_gradient_of_any_method(name: str) -> None:
 
 def test_a_gpu_has_the_fused_optimizer_and_a_cpu_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
     method = make_method("supervised")
-    assert not arrange(method, TrainingConfig(), CPU).fused_optimizer
-    assert arrange(method, TrainingConfig(), torch.device("cuda")).fused_optimizer
+    assert not accelerate(method, TrainingConfig(), CPU).fused_optimizer
+    assert accelerate(method, TrainingConfig(), torch.device("cuda")).fused_optimizer
     monkeypatch.setattr(precision, "computes", lambda *_: True)
-    made = arrange(method, TrainingConfig(precision="fp16"), torch.device("cuda"))
+    made = accelerate(method, TrainingConfig(precision="fp16"), torch.device("cuda"))
     assert made.dtype == torch.float16

@@ -28,7 +28,7 @@ from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.runs.log import StepRecord
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.step_cost import noise_batch
 from tracoco.training.trainer import Trainer
 
@@ -44,7 +44,7 @@ class Recorder:
 
     def __init__(self, method: Method, config: Config) -> None:
         self.method = on_gpu(method)
-        self.trainer = Trainer(self.method, config, Path(), Team(0, 1, GPU), identity={})
+        self.trainer = Trainer(self.method, config, Path(), Process(0, 1, GPU), identity={})
         self.compute = self.trainer.wrapped
         self.trainer.wrapped = self.keep
         self.terms: dict[str, Tensor] = {}
@@ -96,9 +96,9 @@ def test_in_3d_with_two_classes_in_bf16_and_channels_last(name: str) -> None:
     method, batch = make_method(name), make_batch()
     with fake_gpu():
         recorder = Recorder(method, settings(precision="bf16", channels_last=True))
-        arrangement = recorder.trainer.arrangement
-        assert (arrangement.precision, arrangement.notes) == ("bf16", ())
-        assert arrangement.channels_last
+        acceleration = recorder.trainer.acceleration
+        assert (acceleration.precision, acceleration.notes) == ("bf16", ())
+        assert acceleration.channels_last
         check_step(recorder, recorder.take_step(batch))
         check_predictions(recorder.method, batch, classes=2)
 
@@ -108,9 +108,9 @@ def test_in_2d_with_four_classes_in_fp16_and_checkpointing_late_in_a_run(name: s
     method, batch = make_method(name, 2, 4), make_batch(2, 4)
     with fake_gpu():
         recorder = Recorder(method, settings(precision="fp16", checkpointing=True))
-        arrangement = recorder.trainer.arrangement
-        assert (arrangement.precision, arrangement.notes) == ("fp16", ())
-        assert arrangement.checkpointing
+        acceleration = recorder.trainer.acceleration
+        assert (acceleration.precision, acceleration.notes) == ("fp16", ())
+        assert acceleration.checkpointing
         assert recorder.trainer.scaler.is_enabled()
         check_step(recorder, recorder.take_step(batch, LATE))
         check_predictions(recorder.method, batch, classes=4)

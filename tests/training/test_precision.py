@@ -13,7 +13,7 @@ from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.training import acceleration as precision
 from tracoco.training import bf16_layers as layer_trials
-from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.bf16_layers import is_right, stays_in_fp32, trained_convolutions, try_layers
 from tracoco.training.train import train
 
@@ -38,7 +38,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("wanted", [AUTO, BF16])
 def test_the_layer_over_the_smallest_maps_stays_in_fp32(wanted: TrainingConfig) -> None:
     method = make_method("supervised")
-    made = arrange(method, wanted, CPU, BATCH)
+    made = accelerate(method, wanted, CPU, BATCH)
     assert made.precision == "bf16"
     assert made.notes[0].startswith(f"precision: bf16; {SMALL}")
     (layer,) = kept(method)  # 3x3x3 over 2x2x2
@@ -51,7 +51,7 @@ def test_the_layer_over_the_smallest_maps_stays_in_fp32(wanted: TrainingConfig) 
 @pytest.mark.usefixtures("fast")
 def test_no_layer_over_larger_maps_does() -> None:
     method = make_method("supervised")
-    made = arrange(method, AUTO, CPU, (2, 1, 32, 32, 32))
+    made = accelerate(method, AUTO, CPU, (2, 1, 32, 32, 32))
     assert (made.precision, made.notes) == ("bf16", ("precision: bf16",))
     assert not kept(method)
 
@@ -81,19 +81,19 @@ def test_a_discriminator_cannot_be_tried_and_a_teacher_needs_no_trial() -> None:
 def test_a_cpu_without_bf16_or_one_that_is_slow_at_it_computes_in_fp32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert arrange(make_method("tracoco"), AUTO, CPU, BATCH) == Arrangement()
+    assert accelerate(make_method("tracoco"), AUTO, CPU, BATCH) == Acceleration()
     monkeypatch.setattr(precision, "cpu_has_bf16", lambda: True)
     monkeypatch.setattr(precision, "is_faster", lambda *_: False)
     method = make_method("tracoco")
-    assert arrange(method, AUTO, CPU, BATCH) == Arrangement()
+    assert accelerate(method, AUTO, CPU, BATCH) == Acceleration()
     assert not kept(method)
 
 
 @pytest.mark.usefixtures("fast")
 def test_without_crops_or_where_another_process_is_slow_it_is_fp32() -> None:
-    assert arrange(make_method("supervised"), AUTO, CPU) == Arrangement()
-    made = arrange(make_method("supervised"), AUTO, CPU, BATCH, agree=lambda _: False)
-    assert made == Arrangement()
+    assert accelerate(make_method("supervised"), AUTO, CPU) == Acceleration()
+    made = accelerate(make_method("supervised"), AUTO, CPU, BATCH, agree=lambda _: False)
+    assert made == Acceleration()
 
 
 def test_passes_are_timed_for_each_kind_of_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_passes_are_timed_for_each_kind_of_network(monkeypatch: pytest.MonkeyPat
 def test_a_gpu_takes_bf16_where_it_has_it(monkeypatch: pytest.MonkeyPatch, *, native: bool) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: native)
     monkeypatch.setattr(precision, "computes", lambda *_: True)
-    made = arrange(make_method("supervised"), AUTO, torch.device("cuda"), BATCH)
+    made = accelerate(make_method("supervised"), AUTO, torch.device("cuda"), BATCH)
     assert made.precision == ("bf16" if native else "fp32")
     assert made.notes == (("precision: bf16",) if native else ())
 
@@ -144,7 +144,7 @@ def test_a_resumed_run_takes_what_it_took_before(
 
 def test_a_step_in_bf16_has_nearly_the_losses_of_fp32() -> None:
     method = make_method("tracoco")
-    arrange(method, BF16, CPU, BATCH)
+    accelerate(method, BF16, CPU, BATCH)
     losses = []
     for half in (False, True):
         torch.manual_seed(0)

@@ -16,11 +16,11 @@ from tracoco.methods.method import Method
 from tracoco.runs.folder import load_checkpoint, method_state
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.logger import RunLogger
 from tracoco.training.trainer import FitResult, Trainer, Validate
 
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
 STEPS = 12
 
@@ -201,7 +201,7 @@ def test_a_run_that_loses_a_structure_goes_back_to_its_supervised_weights(
         return PseudoLabelHealth((1 - present, present))
 
     lines = Lines()
-    monkeypatch.setattr(unlabelled_weight, "SHARE_WINDOW", 1)
+    monkeypatch.setattr(unlabelled_weight, "FRACTION_WINDOW", 1)
     made = trainer(tmp_path)
     monkeypatch.setattr(type(made.method), "health", health)
     run(made, lines=lines)
@@ -224,7 +224,7 @@ def test_resumed_from_before_it_went_back_a_run_is_bitwise_the_same(
 ) -> None:
     # Known at step 4, lost at step 10, known again at step 14: killed at step 15, it goes on from
     # step 5, by when the folder has the weights of both beginnings.
-    monkeypatch.setattr(unlabelled_weight, "SHARE_WINDOW", 1)
+    monkeypatch.setattr(unlabelled_weight, "FRACTION_WINDOW", 1)
     config = recipe(steps=20, save_every=5)
 
     def lost_at_step_10(made: Trainer) -> Trainer:

@@ -3,19 +3,19 @@ import torch
 
 from tracoco.errors import UserError
 from tracoco.runs.build import choose_device
-from tracoco.training.distributed import Team, joined_team, let_train_fast
+from tracoco.training.distributed import Process, joined_process, let_train_fast
 
 
 def test_alone_a_process_leads_and_shares_nothing() -> None:
-    with joined_team("cpu") as team:
-        assert (team.rank, team.world_size, team.leads) == (0, 1, True)
+    with joined_process("cpu") as process:
+        assert (process.rank, process.world_size, process.leads) == (0, 1, True)
         module = torch.nn.Linear(2, 2)
-        assert team.wrap(module) is module
-        assert team.largest([3, 0]) == [3, 0]
+        assert process.wrap(module) is module
+        assert process.largest([3, 0]) == [3, 0]
 
 
 def test_only_rank_zero_leads() -> None:
-    assert not Team(1, 2, torch.device("cpu")).leads
+    assert not Process(1, 2, torch.device("cpu")).leads
 
 
 @pytest.mark.parametrize("name", ["tpu9", "cuda:77"])
@@ -31,9 +31,9 @@ def test_auto_finds_something() -> None:
 def test_the_clock_waits_for_a_gpu_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
-    assert Team(0, 1, torch.device("cpu")).clock() > 0
+    assert Process(0, 1, torch.device("cpu")).clock() > 0
     assert waited == []
-    assert Team(0, 1, torch.device("cuda:1")).clock() > 0
+    assert Process(0, 1, torch.device("cuda:1")).clock() > 0
     assert waited == [torch.device("cuda:1")]
 
 

@@ -18,13 +18,13 @@ from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
 from tracoco.runs.folder import load_checkpoint
 from tracoco.runs.log import read_log
-from tracoco.training.acceleration import Arrangement
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.acceleration import Acceleration
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.optimizer import MOST_SKIPPED
 from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
 
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
 
 
@@ -140,8 +140,8 @@ def half_precision(folder: Path, clip_norm: float | None = None) -> tuple[Traine
     assert isinstance(method, Supervised)
     method.network = nn.Sequential(norm, method.network)
     config = settings(400, **({} if clip_norm is None else {"clip_norm": clip_norm}))
-    arrangement = Arrangement(precision="fp16")
-    return Trainer(method, config, folder, ALONE, identity={}, arrangement=arrangement), norm
+    acceleration = Acceleration(precision="fp16")
+    return Trainer(method, config, folder, ALONE, identity={}, acceleration=acceleration), norm
 
 
 class ToldDisplay(SilentDisplay):
@@ -235,8 +235,8 @@ def test_whatever_a_method_remembers_is_as_it_was_after_a_skipped_step(
     tmp_path: Path, name: str
 ) -> None:
     config, method = settings(), make_method(name, 2)
-    fp16 = Arrangement(precision="fp16")
-    made = Trainer(method, config, tmp_path, ALONE, identity={}, arrangement=fp16)
+    fp16 = Acceleration(precision="fp16")
+    made = Trainer(method, config, tmp_path, ALONE, identity={}, acceleration=fp16)
     made.fit([make_batch(2), make_batch(2, seed=1)], None, StopRequest())
     method.before_step = lambda *_: None  # type: ignore[method-assign]  # an inner step stays
     before = copy.deepcopy(method.state_dict())

@@ -26,7 +26,7 @@ from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
-from tracoco.training.distributed import StopRequest, Team, joined_team
+from tracoco.training.distributed import Process, StopRequest, joined_process
 from tracoco.training.trainer import Trainer
 
 STEPS = (0, 3, 60, 124, 125)
@@ -41,10 +41,10 @@ OWN = re.compile(
 thresholds."""
 
 
-def differing(trainer: Trainer, team: Team) -> list[str]:
+def differing(trainer: Trainer, process: Process) -> list[str]:
     """What of the method's state is not the same in all processes."""
     own = {name: digest(value) for name, value in trainer.method.state_dict().items()}
-    found: list[dict[str, str]] = [{}] * team.world_size
+    found: list[dict[str, str]] = [{}] * process.world_size
     dist.all_gather_object(found, own)
     assert all(each.keys() == own.keys() for each in found)
     return [name for name in own if len({each[name] for each in found}) > 1]
@@ -59,22 +59,22 @@ def digest(value: Any) -> str:
     return str(value)
 
 
-def own_batch(team: Team, step: int) -> Batch:
-    return make_batch(2, classes=3, seed=100 * step + team.rank)
+def own_batch(process: Process, step: int) -> Batch:
+    return make_batch(2, classes=3, seed=100 * step + process.rank)
 
 
 def make_trainer(
     method: Method,
-    team: Team,
+    process: Process,
     config: Config,
     folder: Path,
     fractions: dict[str, float] | None = None,
 ) -> Trainer:
-    if team.rank == 1:  # other first weights: rank 0's must win
+    if process.rank == 1:  # other first weights: rank 0's must win
         with torch.no_grad():
             for parameter in method.parameters():
                 parameter.zero_()
-    return Trainer(method, config, folder, team, identity={}, labelled_fractions=fractions)
+    return Trainer(method, config, folder, process, identity={}, labelled_fractions=fractions)
 
 
 def transformer_pair() -> Method:
@@ -88,22 +88,22 @@ def transformer_pair() -> Method:
     return build_method(choice, partial(network, name="light-unet"), facts)
 
 
-def check_equal_state(team: Team, folder: Path) -> None:
+def check_equal_state(process: Process, folder: Path) -> None:
     config = parse_config({"training": {"steps": 200, "save_every": 200}}, "test")
     with_transformer = ["cross-teaching with UNETR"] if find_spec("monai") else []
     for name in (*METHODS, *with_transformer):
         method = make_method(name, 2, classes=3) if name in METHODS else transformer_pair()
-        trainer = make_trainer(method, team, config, folder)
+        trainer = make_trainer(method, process, config, folder)
         for step in STEPS:
             trainer.step = step
-            trainer.fit([own_batch(team, step)], None, StopRequest())
-            unequal = [each for each in differing(trainer, team) if not OWN.search(each)]
+            trainer.fit([own_batch(process, step)], None, StopRequest())
+            unequal = [each for each in differing(trainer, process) if not OWN.search(each)]
             assert not unequal, f"{name}: {unequal[:3]} differ after step {step}"
         del trainer, method
         gc.collect()  # what is left of a wrapped network must not outlive the processes' group
 
 
-def check_recipe(team: Team, folder: Path) -> None:
+def check_recipe(process: Process, folder: Path) -> None:
     """Averaged weights and the weight of unlabelled crops are the same in all processes."""
     unlabelled_weight.CHECK_EVERY, unlabelled_weight.WINDOW = 2, 1
     unlabelled_weight.KNOWN_DICE, unlabelled_weight.ABSENT = 0.0, 0.0
@@ -111,33 +111,33 @@ def check_recipe(team: Team, folder: Path) -> None:
     training = {"steps": 8, "ema_decay": 0.5, "unlabelled_weight": "adaptive"}
     config = parse_config({"training": training, "optimizer": {"name": "adamw"}}, "test")
     method = make_method("tracoco", 2, classes=3, pseudo_labels="averaged")
-    trainer = make_trainer(method, team, config, folder, {"a": 0.5, "b": 0.3, "c": 0.2})
-    trainer.fit((own_batch(team, step) for step in range(8)), None, StopRequest())
+    trainer = make_trainer(method, process, config, folder, {"a": 0.5, "b": 0.3, "c": 0.2})
+    trainer.fit((own_batch(process, step) for step in range(8)), None, StopRequest())
     assert trainer.averaged
     assert trainer.unlabelled
     assert trainer.unlabelled.value > 0
     own = digest(trainer.unlabelled.state_dict()), digest(trainer.averaged.state_dict())
-    found: list[tuple[str, str]] = [("", "")] * team.world_size
+    found: list[tuple[str, str]] = [("", "")] * process.world_size
     dist.all_gather_object(found, own)
     assert len(set(found)) == 1
 
 
-def check_stops(team: Team, folder: Path) -> None:
+def check_stops(process: Process, folder: Path) -> None:
     config = parse_config({"training": {"steps": 9}}, "test")
-    trainer = make_trainer(make_method("supervised", 2, classes=3), team, config, folder)
-    request = StopRequest(signal=15 if team.rank == 1 else 0)
-    result = trainer.fit((own_batch(team, step) for step in range(9)), None, request)
+    trainer = make_trainer(make_method("supervised", 2, classes=3), process, config, folder)
+    request = StopRequest(signal=15 if process.rank == 1 else 0)
+    result = trainer.fit((own_batch(process, step) for step in range(9)), None, request)
     assert (result.steps, result.signal) == (1, 15), result
-    batch = own_batch(team, 0)
-    if team.rank == 1:
+    batch = own_batch(process, 0)
+    if process.rank == 1:
         batch = replace(batch, first=replace(batch.first, values=batch.first.values * torch.nan))
-    expected = r"not finite \(supervised nan\)" if team.rank == 1 else "loss of rank 1"
+    expected = r"not finite \(supervised nan\)" if process.rank == 1 else "loss of rank 1"
     with pytest.raises(UserError, match=expected):
         trainer.fit([batch], None, StopRequest())
 
 
 if __name__ == "__main__":
-    with joined_team("cpu") as joined:
+    with joined_process("cpu") as joined:
         check_equal_state(joined, Path(sys.argv[1]))
         check_recipe(joined, Path(sys.argv[1]))
         check_stops(joined, Path(sys.argv[1]))

@@ -8,7 +8,7 @@ import pytest
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.training import step_time
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 
@@ -17,11 +17,11 @@ MEASURED = step_time._own_times
 
 
 def told_times(
-    experiment: Experiment, team: Team, stop: StopRequest, limit: float, folder: Path
+    experiment: Experiment, process: Process, stop: StopRequest, limit: float, folder: Path
 ) -> tuple[float, float, float]:
     """Measure, and tell other times than those: the second process is slower."""
-    MEASURED(experiment, team, stop, min(limit, 0.1), folder)
-    return (3.0, 0.0, 0.0) if team.rank == 1 else (1.0, 0.75, 0.25)
+    MEASURED(experiment, process, stop, min(limit, 0.1), folder)
+    return (3.0, 0.0, 0.0) if process.rank == 1 else (1.0, 0.75, 0.25)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from torch import Tensor
 from tracoco.data.batch import TensorPair
 from tracoco.data.crop_positions import draw_anywhere, draw_second, start_ranges
 from tracoco.errors import UserError
-from tracoco.geometry import Index, overlap
+from tracoco.geometry import Size, overlap
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
 from tracoco.methods.method import build_method as build
 from tracoco.settings import MethodChoice
@@ -42,7 +42,7 @@ def crop_pair(
     return here, there, overlap(first.start, second.start, size)
 
 
-def _check_fits(shape: Index, size: Index) -> None:
+def _check_fits(shape: Size, size: Size) -> None:
     if len(shape) not in (2, 3):
         raise UserError(
             f"a volume is [C, X, Y] or [C, X, Y, Z], but this one has {len(shape) + 1} axes; give "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.geometry import Box, Index
+from tracoco.geometry import Box, Index, Size
 
 Plane = tuple[int, int]
 Limits = tuple[float, float]
@@ -41,7 +41,7 @@ class Orientation:
             swap.get(axis, axis) if self.exchanged else axis for axis in self.reversed_axes
         )
 
-    def size_before(self, size: Index) -> Index:
+    def size_before(self, size: Size) -> Size:
         """The size in the stored volume of a box that has `size` afterwards."""
         return self._exchange(size)
 

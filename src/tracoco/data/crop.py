@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.data.augment import Appearance, Orientation, Voxel, blur_reach, brighten
-from tracoco.geometry import Box, Index, whole
+from tracoco.geometry import Box, Index, Size, whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Crop:
         return self.orientation.place(self.box, self.image.shape[1:])
 
     @property
-    def shape(self) -> Index:
+    def shape(self) -> Size:
         """Of its voxels, [C, ...]."""
         size = self.orientation.size_before(self.box.size)  # to exchange twice is to do nothing
         return (len(self.image), *size[:-1], size[-1] if self.used else 0)
@@ -113,14 +113,14 @@ def last_axes(box: Box) -> Any:
     return (..., *box.slices)
 
 
-def inside_volume(box: Box, shape: Index) -> NDArray[np.bool_]:
+def inside_volume(box: Box, shape: Size) -> NDArray[np.bool_]:
     """Which voxels of a box lie in the volume and are not padding."""
     valid = np.empty(box.size, dtype=np.bool_)
     mark_valid(box, shape, valid)
     return valid
 
 
-def mark_valid(box: Box, shape: Index, into: NDArray[np.bool_]) -> None:
+def mark_valid(box: Box, shape: Size, into: NDArray[np.bool_]) -> None:
     """Write which voxels of a box lie in the volume; mostly all of them do."""
     covered = box.intersect(whole(shape))
     into[...] = covered == box

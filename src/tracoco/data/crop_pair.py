@@ -21,7 +21,7 @@ from tracoco.data.augment import (
 from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
 from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.data.warp import draw_warp, fine_axes, sample
-from tracoco.geometry import Box, Index, whole
+from tracoco.geometry import Box, Size, whole
 from tracoco.project.store import StoredCase
 
 
@@ -39,7 +39,7 @@ class CropPair:
 class CropRule:
     """How crops are drawn in this run."""
 
-    size: Index
+    size: Size
     plane: Plane
     """Axes whose spacing is equal, for quarter turns; the in-plane axes of 2D projects."""
     turns: bool

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tracoco.config import OverlapRule
-from tracoco.geometry import Box, Index, start_range
+from tracoco.geometry import Box, Size, start_range
 from tracoco.project.store import StoredCase
 
 Range = tuple[int, int]
@@ -15,7 +15,7 @@ Range = tuple[int, int]
 
 
 def start_ranges(
-    shape: Index, size: Index, room: float = 0.0, slice_: int | None = None
+    shape: Size, size: Size, room: float = 0.0, slice_: int | None = None
 ) -> list[Range]:
     """Where a crop may start along each axis.
 
@@ -31,14 +31,14 @@ def start_ranges(
     return ranges if slice_ is None else [(slice_, slice_), *ranges[1:]]
 
 
-def has_room(shape: Sequence[int], size: Index, room: float = 0.0) -> bool:
+def has_room(shape: Sequence[int], size: Size, room: float = 0.0) -> bool:
     """Whether a crop has another place along any axis; a single slice is not shifted."""
     ranges = start_ranges(tuple(shape), size, room)
     return any(low < high and n > 1 for (low, high), n in zip(ranges, size, strict=True))
 
 
 def draw_first(
-    case: StoredCase, size: Index, ranges: Sequence[Range], random: Generator, foreground: float
+    case: StoredCase, size: Size, ranges: Sequence[Range], random: Generator, foreground: float
 ) -> Box:
     """A box anywhere in its ranges, or, with probability `foreground`, over a foreground voxel."""
     if random.random() < foreground and len(voxels := _reachable(case.foreground(), size, ranges)):
@@ -50,14 +50,12 @@ def draw_first(
     return draw_anywhere(size, ranges, random)
 
 
-def draw_anywhere(size: Index, ranges: Sequence[Range], random: Generator) -> Box:
+def draw_anywhere(size: Size, ranges: Sequence[Range], random: Generator) -> Box:
     """A box anywhere in its ranges, each place equally likely."""
     return Box(tuple(int(random.integers(low, high + 1)) for low, high in ranges), size)
 
 
-def _reachable(
-    voxels: NDArray[np.int32], size: Index, ranges: Sequence[Range]
-) -> NDArray[np.int32]:
+def _reachable(voxels: NDArray[np.int32], size: Size, ranges: Sequence[Range]) -> NDArray[np.int32]:
     """The voxels that some box of the ranges covers: all, unless the box is tied to a slice."""
     low, high = np.transpose(ranges)
     reachable: NDArray[np.bool_] = ((voxels >= low) & (voxels < high + size)).all(axis=1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.geometry import Box, Index, whole
+from tracoco.geometry import Box, Size, whole
 
 THICK = 3.0
 """Slices that are so many times thicker than their voxels are wide are not rotated or scaled out of
@@ -81,7 +81,7 @@ def draw_warp(
     return Warp(matrix, pivot, control)
 
 
-def fine_axes(size: Index, spacing_mm: Sequence[float]) -> list[int]:
+def fine_axes(size: Size, spacing_mm: Sequence[float]) -> list[int]:
     """Axes that may be mixed with each other: not a single slice, and not thick slices."""
     finest = min(spacing for n, spacing in zip(size, spacing_mm, strict=True) if n > 1)
     pairs = enumerate(zip(size, spacing_mm, strict=True))
@@ -151,7 +151,7 @@ def sample(
     return values.numpy(), valid.numpy(), found
 
 
-def _needed(places: Tensor, shape: Index) -> Box:
+def _needed(places: Tensor, shape: Size) -> Box:
     """The part of the volume that these places lie in, with a voxel around it for interpolation."""
     low = [math.floor(float(place.min())) - 1 for place in places]
     high = [math.ceil(float(place.max())) + 2 for place in places]

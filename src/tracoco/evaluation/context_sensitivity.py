@@ -23,7 +23,7 @@ from tracoco.data.crop_positions import draw_second, has_room, start_ranges
 from tracoco.errors import raise_all
 from tracoco.evaluation.metrics import dice
 from tracoco.files import read_json, write_json
-from tracoco.geometry import Box, Index, overlap
+from tracoco.geometry import Box, Size, overlap
 from tracoco.inference.manifest import PredictedCase
 from tracoco.inference.predict import planned_predictions, unlike_scans
 from tracoco.inference.predictor import Predictor
@@ -53,7 +53,7 @@ class PairScore:
     """Voxels that get another label, in percent."""
 
 
-def draw_pair(scan: str, shape: Index, crop: Index, seed: int, index: int) -> tuple[Box, Box]:
+def draw_pair(scan: str, shape: Size, crop: Size, seed: int, index: int) -> tuple[Box, Box]:
     """The boxes of one pair: the first anywhere, the second as training draws it by default."""
     random = Generator(Philox(SeedSequence([seed, index, *scan.encode()])))
     ranges = start_ranges(shape, crop)
@@ -121,7 +121,7 @@ class ContextSummary:
 
 
 def context_sensitivity(
-    predict: Predict, volumes: Mapping[str, Volume], crop: Index, *, shifts: int, seed: int = 0
+    predict: Predict, volumes: Mapping[str, Volume], crop: Size, *, shifts: int, seed: int = 0
 ) -> list[ContextScore]:
     """Score each volume; its crops depend on its name and the seed, not on the other volumes.
 
@@ -140,7 +140,7 @@ def context_sensitivity(
 
 
 def score_volume(
-    predict: Predict, scan: str, volume: Volume, crop: Index, *, shifts: int, seed: int = 0
+    predict: Predict, scan: str, volume: Volume, crop: Size, *, shifts: int, seed: int = 0
 ) -> ContextScore:
     """Draw pairs of crops of one volume, predict them, and compare them in their overlaps."""
     if not has_room(volume.shape[1:], crop):

@@ -115,12 +115,12 @@ def voxels(mask: Mask) -> int:
 
 def dice(prediction: Mask, truth: Mask) -> float | None:
     """Twice the shared voxels over the voxels of both; undefined for two empty masks."""
-    return _share(2 * voxels(prediction & truth), voxels(prediction) + voxels(truth))
+    return _ratio(2 * voxels(prediction & truth), voxels(prediction) + voxels(truth))
 
 
 def jaccard(prediction: Mask, truth: Mask) -> float | None:
     """Shared voxels over the voxels of either; undefined for two empty masks."""
-    return _share(voxels(prediction & truth), voxels(prediction | truth))
+    return _ratio(voxels(prediction & truth), voxels(prediction | truth))
 
 
 def volume_error(prediction: Mask, truth: Mask) -> float | None:
@@ -128,7 +128,7 @@ def volume_error(prediction: Mask, truth: Mask) -> float | None:
 
     Undefined where the truth is empty. medpy calls this `ravd`.
     """
-    return _share(voxels(prediction) - voxels(truth), voxels(truth))
+    return _ratio(voxels(prediction) - voxels(truth), voxels(truth))
 
 
 def asd(distances: SurfaceDistances) -> float:
@@ -163,5 +163,5 @@ def nsd(distances: SurfaceDistances, tolerance: float) -> float:
     return float(np.mean(distances.pooled <= tolerance * (1 + ROUNDING)))
 
 
-def _share(part: int, whole: int) -> float | None:
+def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None

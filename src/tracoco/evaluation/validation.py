@@ -7,7 +7,7 @@ import torch
 
 from tracoco.config import InferenceConfig
 from tracoco.evaluation.metrics import dice
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.sliding_window import chosen_cover, predict_volume
 from tracoco.methods.method import Method
@@ -17,7 +17,7 @@ from tracoco.project.store import StoredCase
 def mean_dice(
     method: Method,
     cases: Sequence[StoredCase],
-    crop: Index,
+    crop: Size,
     config: InferenceConfig,
     device: torch.device,
 ) -> float:

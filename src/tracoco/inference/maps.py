@@ -36,8 +36,8 @@ def zeros(shape: Sequence[int], folder: Path | None = None) -> NDArray[np.uint8]
         folder: where the file is; without one, or where a system or a disk cannot reserve its
             space, the bytes are in memory.
     """
-    count, *sides = shape
-    stored = (count, *reversed(sides))
+    count, *lengths = shape
+    stored = (count, *reversed(lengths))
     if folder is None or not hasattr(os, "posix_fallocate"):
         return _in_memory(stored)
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from tracoco.components import remove_small_components
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError, check_choice
-from tracoco.geometry import Index, piece_axis
+from tracoco.geometry import Size, piece_axis
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.maps import MAPS, ByteMap, ScanMaps, disagreement
 from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
@@ -137,7 +137,7 @@ def _neighbours(source: int, target: int) -> tuple[Tensor, Tensor, Tensor]:
     return low, high, fraction
 
 
-def predict_resized(predict: Predict, volume: Tensor, window: Index, batch: int) -> Tensor:
+def predict_resized(predict: Predict, volume: Tensor, window: Size, batch: int) -> Tensor:
     """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z] whose slices lie along X.
 
     Each slice is resized to the window by its nearest voxels, and the probabilities back in the
@@ -180,7 +180,7 @@ class Predictor:
 
     method: Method
     plan: Plan
-    window: Index
+    window: Size
     """Size of the crops of the training, which decides the size of the windows."""
     config: InferenceConfig
     device: torch.device

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Box, Index, piece_axis, start_range, windows
+from tracoco.geometry import Box, Size, piece_axis, start_range, windows
 from tracoco.inference.window_size import largest_window, networks_of_any_size
 from tracoco.malloc import freed_memory_kept, reused_blocks
 from tracoco.methods.method import Method
@@ -72,14 +72,14 @@ class WindowSums:
 class Cover(NamedTuple):
     """Windows for a scan."""
 
-    window: Index
+    window: Size
     config: InferenceConfig
     """With the overlap as a fraction of these windows, and as many at once as memory allows."""
-    crop: Index
+    crop: Size
 
 
 def chosen_cover(
-    method: Method, shape: Sequence[int], crop: Index, config: InferenceConfig
+    method: Method, shape: Sequence[int], crop: Size, config: InferenceConfig
 ) -> Cover:
     """The windows for a scan of this shape, as `InferenceConfig.window` says.
 
@@ -104,9 +104,9 @@ Predict = Callable[[Tensor], Tensor]
 def predict_volume(
     predict: Predict,
     volume: Tensor,
-    window: Index,
+    window: Size,
     config: InferenceConfig,
-    crop: Index | None = None,
+    crop: Size | None = None,
 ) -> Tensor:
     """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z], on the volume's device.
 
@@ -133,9 +133,9 @@ def predict_volume(
 def predict_pieces(
     predict: Predict,
     volume: Tensor,
-    window: Index,
+    window: Size,
     config: InferenceConfig,
-    crop: Index | None = None,
+    crop: Size | None = None,
 ) -> Iterator[Tensor]:
     """The same probabilities, a few rows along `piece_axis` after the other.
 
@@ -160,7 +160,7 @@ def predict_pieces(
     yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
 
 
-def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[Box]:
+def window_places(shape: Size, window: Size, config: InferenceConfig) -> list[Box]:
     """Windows that cover a volume at least as large as one of them.
 
     For an overlap they are spread evenly. For a stride they lie exactly so far apart, and the last
@@ -176,7 +176,7 @@ def window_places(shape: Index, window: Index, config: InferenceConfig) -> list[
     return [Box(start, window) for start in product(*starts)]
 
 
-def check_windows(window: Index, config: InferenceConfig) -> None:
+def check_windows(window: Size, config: InferenceConfig) -> None:
     """Refuse settings that no window of this size can follow."""
     if config.stride is None:
         strides(window, config.overlap)
@@ -184,7 +184,7 @@ def check_windows(window: Index, config: InferenceConfig) -> None:
         stride_steps(window, config.stride)
 
 
-def stride_steps(window: Index, stride: tuple[int, ...]) -> Index:
+def stride_steps(window: Size, stride: tuple[int, ...]) -> Size:
     """The stride along each axis; in 2D projects from slice to slice, if only two are given."""
     steps = (1, *stride) if window[0] == 1 and len(stride) == len(window) - 1 else stride
     fitting = len(steps) == len(window)
@@ -197,7 +197,7 @@ def stride_steps(window: Index, stride: tuple[int, ...]) -> Index:
     return steps
 
 
-def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
+def strides(window: Size, overlap: tuple[float, ...] | float) -> Size:
     """Distance of neighbouring windows, per axis, for an overlap as a fraction of the window."""
     fractions = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
     if len(fractions) == len(window) - 1:  # 2D projects: no overlap between slices
@@ -212,7 +212,7 @@ def strides(window: Index, overlap: tuple[float, ...] | float) -> Index:
     )
 
 
-def window_weight(window: Index, kind: str) -> Tensor:
+def window_weight(window: Size, kind: str) -> Tensor:
     """How much each voxel of a window counts: all alike, or less towards the borders.
 
     A network sees less around a voxel at the border, but what several windows say together is
@@ -229,7 +229,7 @@ def window_weight(window: Index, kind: str) -> Tensor:
     return weight
 
 
-def _padded(volume: Tensor, window: Index, crop: Index) -> tuple[Tensor, Box]:
+def _padded(volume: Tensor, window: Size, crop: Size) -> tuple[Tensor, Box]:
     """The volume made at least as large as a window, and where the volume lies in it."""
     shape = tuple(volume.shape[1:])
     before = [-start_range(n, length)[0] for n, length in zip(shape, crop, strict=True)]

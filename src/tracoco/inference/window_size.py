@@ -7,7 +7,7 @@ from math import lcm, prod
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tracoco.geometry import Index, piece_axis
+from tracoco.geometry import Size, piece_axis
 from tracoco.methods.method import Method
 from tracoco.networks.light_unet import Double, Pointwise
 from tracoco.networks.network import Network
@@ -36,8 +36,8 @@ FLOAT = 4
 
 
 def largest_window(
-    networks: Sequence[Network], shape: Sequence[int], crop: Index, shared: Index, memory: float
-) -> tuple[Index, int]:
+    networks: Sequence[Network], shape: Sequence[int], crop: Size, shared: Size, memory: float
+) -> tuple[Size, int]:
     """The largest window for a scan within so many bytes, and how many may go through at once.
 
     Where one window for the whole scan would take too much memory, the scan is split evenly, along
@@ -65,7 +65,7 @@ def largest_window(
 class Demand:
     """An estimate of the memory that windows of any size take for one scan."""
 
-    shape: Index
+    shape: Size
     voxel_bytes: int
     """Of a pass, for each voxel of a window."""
     sum_bytes: int
@@ -79,15 +79,15 @@ class Demand:
         voxel_bytes = FLOAT * (MAPS * width + LOGIT_MAPS * classes)
         return cls(tuple(shape), voxel_bytes, FLOAT * (classes + 1))
 
-    def bytes_for(self, window: Index) -> int:
+    def bytes_for(self, window: Size) -> int:
         """Of one window that goes through the network, and of the sums."""
         return prod(window) * self.voxel_bytes + self._of_sums(window)
 
-    def windows_within(self, window: Index, most: float) -> int:
+    def windows_within(self, window: Size, most: float) -> int:
         """How many windows may go through at once."""
         return int((most - self._of_sums(window)) // (prod(window) * self.voxel_bytes))
 
-    def _of_sums(self, window: Index) -> int:
+    def _of_sums(self, window: Size) -> int:
         band = list(map(max, self.shape, window))
         axis = piece_axis(self.shape, window)
         band[axis] = window[axis]
@@ -126,11 +126,11 @@ def _lengths(length: int, crop: int, stride: int, shared: int) -> Iterator[int]:
         last, parts = found, parts + 1
 
 
-def _largest(lengths: list[list[int]], demand: Demand, most: float) -> Index:
+def _largest(lengths: list[list[int]], demand: Demand, most: float) -> Size:
     """Take the largest window within so many bytes, or the smallest; longest lengths come first."""
     places = [0] * len(lengths)
 
-    def window(places: Sequence[int]) -> Index:
+    def window(places: Sequence[int]) -> Size:
         return tuple(axis[place] for axis, place in zip(lengths, places, strict=True))
 
     while demand.bytes_for(window(places)) > most:

@@ -133,7 +133,7 @@ class Relations(nn.Module):
             surest_voxels(confidence, agreed & (first[count:] == k), self.config.positions)
             for k in range(self.classes)
         ]
-        plain, attentive = self._look([each[count:] for each in maps], torch.cat(places))
+        plain, attentive = self._projected([each[count:] for each in maps], torch.cat(places))
         return relation_loss(
             plain,
             attentive.detach() if self.config.detached else attentive,
@@ -141,7 +141,7 @@ class Relations(nn.Module):
             temperature=self.config.temperature,
         )
 
-    def _look(self, maps: list[Tensor], places: Tensor) -> list[Tensor]:
+    def _projected(self, maps: list[Tensor], places: Tensor) -> list[Tensor]:
         heads = zip(maps, self.projectors, self.predictors, strict=True)
         return [
             self._comparable(predictor(projector(take_voxels(own, places))).float())
@@ -159,11 +159,11 @@ class Relations(nn.Module):
                 kept = []
                 for k in range(self.classes):
                     places = draw_voxels(right & (batch.labels[index] == k), BANKED)
-                    seen = [
+                    features = [
                         projector(take_voxels(own[index : index + 1], places).float())
                         for own, projector in zip(maps, self.projectors, strict=True)
                     ]
-                    kept.append(torch.stack(seen).mean(dim=0))
+                    kept.append(torch.stack(features).mean(dim=0))
                 self.bank.put(batch.cases[index], kept)
 
 
@@ -191,9 +191,9 @@ class BatchAttention(nn.Module):
         if not self.training:
             return maps
         # Torch's layers want the axis first along which tokens see each other.
-        seen: Tensor = self.within(maps.flatten(2).permute(2, 0, 1))
-        seen = self.across(seen.transpose(0, 1))
-        return seen.transpose(1, 2).reshape(maps.shape)
+        attended: Tensor = self.within(maps.flatten(2).permute(2, 0, 1))
+        attended = self.across(attended.transpose(0, 1))
+        return attended.transpose(1, 2).reshape(maps.shape)
 
 
 def insert_attention(network: Network) -> None:

@@ -90,7 +90,7 @@ class DCNetConfig(Settings):
 
     consistency_weight: float = Field(default=1000.0, ge=0)
     """What attention and unsure voxels have together: both are means of small numbers."""
-    unsure_share: float = Field(default=0.1, ge=0, le=1)
+    unsure_fraction: float = Field(default=0.1, ge=0, le=1)
     """Largest fraction of that weight that unsure voxels have; attention has the rest."""
     rampup_steps: PositiveInt | None = None
     """Steps until this fraction is at its largest; if not given, the whole run in 2D, as released,
@@ -138,7 +138,7 @@ class DCNet(SharedEncoder):
         unsure = follow_loss(logits, sure, valid, temperature=self.config.temperature)
         labels = cross_label_loss(logits, sure, valid, everywhere=everywhere)
         attention = attend(features, levels[1], valid)
-        fraction = self.config.unsure_share * sigmoid_rampup(step, self.rampup_steps)
+        fraction = self.config.unsure_fraction * sigmoid_rampup(step, self.rampup_steps)
         weight = self.config.consistency_weight
         terms = {
             "supervised": self.supervised(batch, logits).sum(),

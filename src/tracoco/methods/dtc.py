@@ -31,7 +31,7 @@ class DTC(TwoHeads):
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach, and the agreement of both heads on all crops."""
-        logits, maps = self.look(batch.first.values)
+        logits, maps = self.logits_and_distances(batch.first.values)
         apart = dual_task_loss(logits, maps, batch.first.valid, steepness=self._steepness)
         agreement = {"dual_task": self.unsupervised_weight(step) * apart}
         terms = self.learn_labels(batch, logits, maps) | agreement

@@ -46,9 +46,11 @@ class DUWM(StudentTeacher):
         """Supervised loss, two weighted distances to the teacher, and the student's entropy."""
         crops, valid = batch.first.values, batch.first.valid
         unlabelled = slice(batch.labelled_count, None)
-        logits, features = look(self.student, crops)
+        logits, features = logits_and_features(self.student, crops)
         with torch.no_grad():
-            target_logits, target_features = look(self.teacher.network, self.noisy(crops))
+            target_logits, target_features = logits_and_features(
+                self.teacher.network, self.noisy(crops)
+            )
         target = target_logits.softmax(dim=1)
         probability = logits.softmax(dim=1)
         trusts = self.trusts(crops)
@@ -69,7 +71,7 @@ class DUWM(StudentTeacher):
         """exp(-uncertainty) of the teacher's prediction and of its features, from 0.37 to 1."""
 
         def maps(noisy: Tensor) -> tuple[Tensor, Tensor]:
-            logits, features = look(self.teacher.network, noisy)
+            logits, features = logits_and_features(self.teacher.network, noisy)
             return logits.softmax(dim=1), features
 
         passes = self.config.passes
@@ -84,7 +86,7 @@ class DUWM(StudentTeacher):
         return pair_health(teacher, (student, teacher), valid, trust=mean)
 
 
-def look(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:
+def logits_and_features(network: nn.Module, crops: Tensor) -> tuple[Tensor, Tensor]:
     """Logits, and the features before the head as fractions of the channels at each voxel."""
     network = with_features(network, "duwm")
     features = network.decode(network.encode(crops))

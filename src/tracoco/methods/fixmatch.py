@@ -9,7 +9,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch
 from tracoco.losses.weighting import masked_mean
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
-from tracoco.methods.parts.weak_to_strong import Lesson, WeakToStrong, WeakToStrongConfig
+from tracoco.methods.parts.weak_to_strong import LabelledView, WeakToStrong, WeakToStrongConfig
 
 
 class FixMatchConfig(WeakToStrongConfig):
@@ -42,16 +42,16 @@ class FixMatch(WeakToStrong):
         """Supervised, and what the labels of unlabelled crops teach about their strong view."""
         logits = self.network(batch.first.values).float()
         predictions = self.predictions(batch, logits)
-        lesson = self.strong_lesson(predictions)
-        learnt = self._learn(self.network(lesson.crops).float(), lesson)
+        view = self.strong_labels(predictions)
+        learnt = self._learn(self.network(view.crops).float(), view)
         terms = {
             "supervised": self.labelled_loss(logits, batch),
             "strong": self.config.unsupervised_weight * learnt,
         }
         return StepOutput(terms, (predictions.own,))
 
-    def _learn(self, logits: Tensor, lesson: Lesson) -> Tensor:
+    def _learn(self, logits: Tensor, view: LabelledView) -> Tensor:
         if self.config.loss == "dice":
-            return lesson.dice(logits)
-        loss = F.cross_entropy(logits, lesson.label, reduction="none")
-        return masked_mean(loss * lesson.sure, lesson.valid)
+            return view.dice(logits)
+        loss = F.cross_entropy(logits, view.label, reduction="none")
+        return masked_mean(loss * view.sure, view.valid)

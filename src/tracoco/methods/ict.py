@@ -51,8 +51,8 @@ class ICT(StudentTeacher):
         crops, valid = batch.first.values[count:], batch.first.valid[count:]
         fractions = draw_fractions(len(crops), self.config.alpha).to(crops.device)
         prediction = blend(self.teacher(self.noisy(crops)), fractions)
-        seen = torch.cat([batch.first.values[:count], blend(crops, fractions)])
-        logits = self.student(seen).float()
+        inputs = torch.cat([batch.first.values[:count], blend(crops, fractions)])
+        logits = self.student(inputs).float()
         distance = mse_loss(logits[count:], prediction, both_valid(valid))
         terms = {
             "supervised": self.labelled_loss(logits, batch),

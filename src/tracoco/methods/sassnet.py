@@ -104,7 +104,7 @@ class SASSNet(TwoHeads):
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """What labels teach, and to have unlabelled crops taken for labelled ones."""
-        logits, maps = self.look(batch.first.values)
+        logits, maps = self.logits_and_distances(batch.first.values)
         labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
         shapes, crops = shown(maps, batch)
         verdict = self.discriminator.part(shapes[unlabelled], crops[unlabelled], dropout=False)

@@ -68,7 +68,7 @@ class ThreeTasks(nn.Module):
         logits: Tensor = self.network(crops)
         return logits
 
-    def look(self, crops: Tensor, dropout: float = 0.0) -> TaskOutputs:
+    def outputs(self, crops: Tensor, dropout: float = 0.0) -> TaskOutputs:
         """What all decoders say of the crops, less a fraction of the coarsest map's channels."""
         *fine, coarse = self.network.encode(crops)
         # Behind one long axis it drops whole channels in 2D and 3D alike.
@@ -107,7 +107,7 @@ def task_losses(
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TaskTarget:
     """What the teacher's passes say of one task together, and how far to trust it."""
 
     target: Tensor
@@ -118,25 +118,25 @@ class Lesson:
 
 def ask_teacher(
     teacher: ThreeTasks, crops: Tensor, *, dropout: float, noise: float, passes: int
-) -> list[Lesson]:
+) -> list[TaskTarget]:
     """What passes with dropout and noise of their own say of masks, distances and pictures."""
-    look = partial(_one_pass, teacher, dropout)
-    sure, mixed, *moments = mean_of_passes(look, crops, noise=noise, passes=passes)
+    one_pass = partial(_one_pass, teacher, dropout)
+    sure, mixed, *moments = mean_of_passes(one_pass, crops, noise=noise, passes=passes)
     probability = mixed / sure
     certainty = 1 - normalised_entropy(probability).unsqueeze(1)
     distances, distances_squared, pictures, pictures_squared = moments
     return [
-        Lesson(probability, certainty),
-        Lesson(distances, (-_variance(distances, distances_squared, passes)).exp()),
-        Lesson(pictures, (-_variance(pictures, pictures_squared, passes).sqrt()).exp()),
+        TaskTarget(probability, certainty),
+        TaskTarget(distances, (-_variance(distances, distances_squared, passes)).exp()),
+        TaskTarget(pictures, (-_variance(pictures, pictures_squared, passes).sqrt()).exp()),
     ]
 
 
-def lesson_loss(own: Sequence[Tensor], lessons: Sequence[Lesson], valid: Tensor) -> Tensor:
-    """Squared difference to each lesson, by its trust: mean over voxels, sum over the tasks."""
+def target_loss(own: Sequence[Tensor], targets: Sequence[TaskTarget], valid: Tensor) -> Tensor:
+    """Squared difference to each target, by its trust: mean over voxels, sum over the tasks."""
     differences = [
-        lesson.trust * (maps - lesson.target).square()
-        for maps, lesson in zip(own, lessons, strict=True)
+        target.trust * (maps - target.target).square()
+        for maps, target in zip(own, targets, strict=True)
     ]
     return torch.stack([masked_mean(each.mean(dim=1), valid) for each in differences]).sum()
 
@@ -152,7 +152,7 @@ def _one_pass(teacher: ThreeTasks, dropout: float, crops: Tensor) -> tuple[Tenso
     Masks are weighted by the softmax over passes of their certainty: a mean of exponentials times
     masks, to be divided by the mean of the exponentials.
     """
-    probability, distances, pictures = unit_maps(teacher.look(crops, dropout))
+    probability, distances, pictures = unit_maps(teacher.outputs(crops, dropout))
     sure = (1 - normalised_entropy(probability)).exp().unsqueeze(1)
     moments = (distances, distances.square(), pictures, pictures.square())
     return sure, sure * probability, *moments
@@ -215,11 +215,11 @@ class TriUMT(StudentTeacher):
         self.limits = facts.intensity_limits
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
-        """Masks, both further tasks by labels and by pseudo-labels, and the teacher's lessons."""
+        """Masks, both further tasks by labels and by pseudo-labels, and the teacher's targets."""
         labelled, unlabelled = slice(batch.labelled_count), slice(batch.labelled_count, None)
         crops, valid = batch.first.values, batch.first.valid
-        prediction = self.student.look(self.noisy(crops))
-        lessons = self.lessons(crops)
+        prediction = self.student.outputs(self.noisy(crops))
+        targets = self.targets(crops)
         low, high = self.limits
         shown = (crops - low) / (high - low)  # as pictures are, from 0 to 1
         distance, picture = task_losses(
@@ -235,12 +235,12 @@ class TriUMT(StudentTeacher):
             "reconstruction": self.config.reconstruction_weight * picture,
             "pseudo_tasks": self.config.pseudo_weight * (pseudo[0] + pseudo[1]),
             "consistency": self.consistency_weight(step)
-            * lesson_loss(unit_maps(prediction), lessons, valid),
+            * target_loss(unit_maps(prediction), targets, valid),
         }
         student = unlabelled_probabilities(batch, prediction.logits)
-        return StepOutput(terms, (*student, lessons[0].target[unlabelled]))
+        return StepOutput(terms, (*student, targets[0].target[unlabelled]))
 
-    def lessons(self, crops: Tensor) -> list[Lesson]:
+    def targets(self, crops: Tensor) -> list[TaskTarget]:
         """What the teacher's passes say of masks, distances and pictures."""
         return ask_teacher(
             cast("ThreeTasks", self.teacher.network),

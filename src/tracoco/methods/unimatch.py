@@ -42,10 +42,10 @@ class UniMatch(WeakToStrong):
         """Supervised, two strong views, and the crops as they are with perturbed features."""
         logits, perturbed = self._training_pass(batch)
         predictions = self.predictions(batch, logits)
-        views = [self.strong_lesson(predictions), self.strong_lesson(predictions)]
+        views = [self.strong_labels(predictions), self.strong_labels(predictions)]
         strong = self.network(torch.cat([view.crops for view in views])).float().chunk(2)
         learnt = [view.dice(own) for view, own in zip(views, strong, strict=True)]
-        unperturbed = self.plain_lesson(predictions)
+        unperturbed = self.plain_labels(predictions)
         terms = {
             "supervised": self.labelled_loss(logits, batch),
             "strong": self.config.strong_weight * torch.stack(learnt).sum(),

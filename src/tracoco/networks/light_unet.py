@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tracoco.geometry import Index, Strides, total_stride
+from tracoco.geometry import Size, Strides, total_stride
 from tracoco.networks import NETWORKS
 from tracoco.networks.network import (
     CONVOLUTION,
@@ -78,7 +78,7 @@ class LightUNet(Network):
         self.strides = levels
 
     @property
-    def stride(self) -> Index:
+    def stride(self) -> Size:
         """What each axis of a crop must be divisible by."""
         return total_stride(self.strides)
 
@@ -114,7 +114,7 @@ class Pointwise(nn.Linear):
 class Double(nn.Module):
     """Double the resolution by a matrix product an axis: half the time of `nn.Upsample`."""
 
-    def __init__(self, up: Up, stride: Index) -> None:
+    def __init__(self, up: Up, stride: Size) -> None:
         super().__init__()
         self.mode = up
         self.axes = [axis for axis, step in enumerate(stride, start=2) if step == 2]
@@ -200,7 +200,7 @@ def _decoder(widths: tuple[int, ...], up: Up, strides: Strides, norm: Layer, mix
     )
 
 
-def _double(coarse: int, fine: int, up: Up, stride: Index) -> nn.Module:
+def _double(coarse: int, fine: int, up: Up, stride: Size) -> nn.Module:
     if up == "transpose":
         transposed = TRANSPOSED[len(stride)]
         return transposed(coarse, fine, kernel_size=stride, stride=stride, bias=False)

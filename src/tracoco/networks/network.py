@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, noop_context_fn
 
 from tracoco.errors import UserError
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.networks import NETWORKS
 from tracoco.networks.statistics import RepeatedPass
 
@@ -167,7 +167,7 @@ class Network(nn.Module, ABC):
         return self.feature_channels[-2::-1]
 
     @property
-    def stride(self) -> Index:
+    def stride(self) -> Size:
         """What each axis of a crop must be divisible by."""
         return (2 ** len(self.decoder_channels),) * self.dimensions
 

@@ -87,8 +87,8 @@ class Transformer(nn.Module):
         tokens = self.dropout((self.project(maps) + places).flatten(2).transpose(1, 2))
         for layer in self.layers:
             tokens = layer(tokens)
-        seen: Tensor = self.norm(tokens).transpose(1, 2).unflatten(2, size)
-        return seen
+        attended: Tensor = self.norm(tokens).transpose(1, 2).unflatten(2, size)
+        return attended
 
 
 class Layer(nn.Module):
@@ -126,8 +126,8 @@ class Attention(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """[B, tokens, hidden] in and out."""
         parts = self.enter(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(*parts.unbind())
-        left: Tensor = self.leave(seen.transpose(1, 2).flatten(2))
+        attended = F.scaled_dot_product_attention(*parts.unbind())
+        left: Tensor = self.leave(attended.transpose(1, 2).flatten(2))
         return left
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from tracoco.geometry import Index, Strides
+from tracoco.geometry import Size, Strides
 from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import Fingerprint
 from tracoco.scans.scan import Shape, Spacing
@@ -161,24 +161,24 @@ def choose_strides(crop: Sequence[int], spacing_mm: Sequence[float | None]) -> S
     comes to see as many millimetres along each. An axis of unknown sides does not wait.
     """
     known = [side for side in spacing_mm if side is not None]
-    sides = [min(known, default=1.0) if side is None else side for side in spacing_mm]
+    spacing = [min(known, default=1.0) if side is None else side for side in spacing_mm]
     sizes = list(crop)
-    strides: list[Index] = []
+    strides: list[Size] = []
     while len(strides) < MOST_LEVELS:
-        stride = _stride(sizes, sides)
+        stride = _stride(sizes, spacing)
         if sum(step == 2 for step in stride) < LEAST_AXES:
             break
         sizes = [size // step for size, step in zip(sizes, stride, strict=True)]
-        sides = [side * step for side, step in zip(sides, stride, strict=True)]
+        spacing = [side * step for side, step in zip(spacing, stride, strict=True)]
         strides.append(stride)
     return tuple(strides)
 
 
-def _stride(sizes: Sequence[int], sides: Sequence[float]) -> Index:
+def _stride(sizes: Sequence[int], spacing: Sequence[float]) -> Size:
     able = [size % 2 == 0 and size // 2 >= SMALLEST for size in sizes]
     # An axis that has come to its end must not keep the others waiting.
-    finest = min((side for side, can in zip(sides, able, strict=True) if can), default=0.0)
-    ready = [can and side <= LONGER * finest for can, side in zip(able, sides, strict=True)]
+    finest = min((side for side, can in zip(spacing, able, strict=True) if can), default=0.0)
+    ready = [can and side <= LONGER * finest for can, side in zip(able, spacing, strict=True)]
     # Nor does it wait where too few others would make a level without it.
     halved = ready if sum(ready) >= LEAST_AXES else able
     return tuple(2 if half else 1 for half in halved)

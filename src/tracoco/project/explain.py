@@ -10,12 +10,12 @@ from tracoco.project.derive import thick_axis, with_spacing
 from tracoco.project.explain_values import (
     Reason,
     batch_reason,
+    by_axis,
     crop_reason,
     filters_reason,
     intensity_reasons,
     or_by_hand,
     precision_reason,
-    sides,
     steps_reason,
     strides_reason,
     value_range,
@@ -151,7 +151,7 @@ def _spacing(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
     ranges = [value_range([case.spacing_mm[axis] for case in known]) for axis in plan.stored_axes]
     return Reason(
         "spacing_mm",
-        sides(plan.spacing_mm),
+        by_axis(plan.spacing_mm),
         or_by_hand(why, plan.spacing_mm, follows.spacing_mm),
         f"{len(known)} scans of {' x '.join(ranges)} mm",
     )
@@ -175,7 +175,7 @@ def _mirroring(plan: Plan) -> Reason:
     if plan.mirror_axes:
         axes = ", ".join(map(str, plan.mirror_axes))
         return Reason("mirror_axes", axes, "set by hand or by a recipe", "half of the crops")
-    why = "a body has sides, and no numbers tell whether they matter; set it by hand"
+    why = "a body has by_axis, and no numbers tell whether they matter; set it by hand"
     return Reason("mirror_axes", "none", why, "")
 
 

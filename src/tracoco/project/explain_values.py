@@ -36,11 +36,11 @@ def or_by_hand(why: str, value: object, follows: object) -> str:
 
 def _plain(value: object) -> str:
     if isinstance(value, tuple):
-        return sides(value)
+        return by_axis(value)
     return "null" if value is None else str(value)
 
 
-def sides(values: Sequence[float | None]) -> str:
+def by_axis(values: Sequence[float | None]) -> str:
     """Numbers by axis."""
     return " x ".join("as scanned" if value is None else f"{value:g}" for value in values)
 
@@ -144,8 +144,8 @@ def crop_reason(
         why += f"; cut for at most {machine.budget_gb:.3g} GB of memory"
     elif in_time != choose_crop(lengths, plan.dimensions, lambda _: True):
         why += f"; cut for at most {most} voxels, for time"
-    numbers = f"median scan {sides(lengths)} voxels"
-    return Reason("crop", sides(plan.crop), or_by_hand(why, plan.crop, follows), numbers)
+    numbers = f"median scan {by_axis(lengths)} voxels"
+    return Reason("crop", by_axis(plan.crop), or_by_hand(why, plan.crop, follows), numbers)
 
 
 def strides_reason(plan: Plan, follows: Strides) -> Reason:
@@ -163,7 +163,7 @@ def strides_reason(plan: Plan, follows: Strides) -> Reason:
     left = [size // step for size, step in zip(plan.network_crop, steps, strict=True)]
     lengths = plan.spacing_mm[-plan.dimensions :]
     coarse = [side and side * step for side, step in zip(lengths, steps, strict=True)]
-    numbers = f"coarsest level: {sides(left)} voxels of {sides(coarse)} mm"
+    numbers = f"coarsest level: {by_axis(left)} voxels of {by_axis(coarse)} mm"
     return Reason("strides", _levels(plan.strides), why, numbers)
 
 
@@ -226,5 +226,5 @@ def batch_reason(plan: Plan, machine: Machine) -> Reason:
 
 def _levels(strides: Strides) -> str:
     """Network depth in words, with what each level below the finest makes one of."""
-    steps = ", ".join(sides(stride) for stride in strides)
+    steps = ", ".join(by_axis(stride) for stride in strides)
     return f"{len(strides) + 1} levels: {steps}" if strides else "a single level"

@@ -25,19 +25,25 @@ Device = Literal["cpu", "gpu"]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class TrainingSize:
     """How wide a network may be, with how many voxels at most in a crop."""
 
     filters: int
     voxels: int
 
 
-CPU_SIZES = (Size(FILTERS, 96**3),)
+CPU_SIZES = (TrainingSize(FILTERS, 96**3),)
 """As much as the paper's crops have: on a CPU time is what limits, whatever the memory."""
 GPU_SIZES = (
-    *(Size(16, 96**3), Size(24, 96**3), Size(24, 112**3)),
-    *(Size(32, 112**3), Size(32, 120**3), Size(32, 128**3), Size(32, 144**3), Size(32, 160**3)),
-    Size(48, 160**3),
+    *(TrainingSize(16, 96**3), TrainingSize(24, 96**3), TrainingSize(24, 112**3)),
+    *(
+        TrainingSize(32, 112**3),
+        TrainingSize(32, 120**3),
+        TrainingSize(32, 128**3),
+        TrainingSize(32, 144**3),
+        TrainingSize(32, 160**3),
+    ),
+    TrainingSize(48, 160**3),
 )
 """Both grow by turns, so that more memory never makes a plan smaller. nnU-Net has 32 filters."""
 
@@ -60,7 +66,7 @@ class Machine:
         return "bf16" if self.device == "gpu" else None
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[TrainingSize, ...]:
         """What networks and crops may grow to, the smallest first."""
         return GPU_SIZES if self.device == "gpu" else CPU_SIZES
 

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_va
 from tracoco.config import BATCH, Precision
 from tracoco.errors import UserError
 from tracoco.files import digest, write_text
-from tracoco.geometry import Index, Strides, crop_problem, form_problem
+from tracoco.geometry import Size, Strides, crop_problem, form_problem
 from tracoco.project.derive import Axis, Voxels, Window, choose_strides, slices_first
 from tracoco.scans.scan import Shape, Spacing
 from tracoco.settings import Settings, checked
@@ -157,7 +157,7 @@ class Plan(Settings):
         return slices_first(self.slice_axis)
 
     @property
-    def network_crop(self) -> Index:
+    def network_crop(self) -> Size:
         """The crop as a network sees it: without the slice axis in 2D."""
         return self.crop[-self.dimensions :]
 

@@ -21,7 +21,7 @@ from tracoco.project.derive import (
     with_spacing,
 )
 from tracoco.project.fingerprint import Fingerprint
-from tracoco.project.machine import Device, Machine, Size, Step, find_machine, training_gb
+from tracoco.project.machine import Device, Machine, Step, TrainingSize, find_machine, training_gb
 from tracoco.project.plan import Plan
 from tracoco.scans.scan import Shape
 from tracoco.settings import checked
@@ -93,8 +93,8 @@ class Task:
     classes: int
     lengths: Sequence[float]
     """Median voxels of a stored scan along each axis."""
-    sides: Sequence[float]
-    """Of a voxel that a network sees, in mm."""
+    spacing_mm: Sequence[float]
+    """Of a crop as the network sees it."""
     machine: Machine
     given: Mapping[str, Any]
     """Values of the plan that are known better."""
@@ -134,7 +134,7 @@ def choose_sizes(task: Task) -> Sizes:
     return _sizes(task, task.machine.sizes[0], fits)
 
 
-def _sizes(task: Task, size: Size, fits: SizesFit) -> Sizes:
+def _sizes(task: Task, size: TrainingSize, fits: SizesFit) -> Sizes:
     """Sizes of a width, with a crop of so many voxels at most."""
     filters = task.given.get("filters") or size.filters
     batch = task.given.get("batch", BATCH)
@@ -158,7 +158,7 @@ def _sizes(task: Task, size: Size, fits: SizesFit) -> Sizes:
 
 def _strides(task: Task, crop: Shape) -> Strides:
     given = task.given.get("strides")
-    return choose_strides(crop[-task.dimensions :], task.sides) if given is None else given
+    return choose_strides(crop[-task.dimensions :], task.spacing_mm) if given is None else given
 
 
 def _needed_gb(task: Task, sizes: Sizes) -> float:
@@ -218,8 +218,8 @@ def make_plan(
     if "window_mean_sd" not in given:
         scales = _window_scales(plan, fingerprint)
         plan = plan.model_copy(update={"window_mean_sd": scales})
-    lengths, sides = stored_lengths(plan, fingerprint), _sides(plan, fingerprint)
-    sizes = choose_sizes(Task(plan.dimensions, plan.classes, lengths, sides, machine, given))
+    lengths, network_mm = stored_lengths(plan, fingerprint), _network_spacing(plan, fingerprint)
+    sizes = choose_sizes(Task(plan.dimensions, plan.classes, lengths, network_mm, machine, given))
     return checked(Plan, plan.model_dump() | asdict(sizes) | later, "the plan")
 
 
@@ -227,19 +227,19 @@ def _window_scales(plan: Plan, fingerprint: Fingerprint) -> tuple[tuple[float, f
     """Mean and standard deviation of the structures, for the channels that have a window."""
     found = fingerprint.foreground or (None,) * plan.channels
     return tuple(
-        (valid.mean, valid.sd) if window and valid and valid.sd > 0 else None
-        for window, valid in zip(plan.window, found, strict=True)
+        (structures.mean, structures.sd) if window and structures and structures.sd > 0 else None
+        for window, structures in zip(plan.window, found, strict=True)
     )
 
 
-def _sides(plan: Plan, fingerprint: Fingerprint) -> tuple[float, ...]:
-    """Of a voxel that a network sees, in mm; where scans are left as they are, their median."""
+def _network_spacing(plan: Plan, fingerprint: Fingerprint) -> tuple[float, ...]:
+    """Spacing in mm of what a network sees; where scans are left as they are, their median."""
     median = median_of([case.spacing_mm for case in with_spacing(fingerprint.cases)])
-    sides = [
+    spacing = [
         median[axis] if side is None else side
         for axis, side in zip(plan.stored_axes, plan.spacing_mm, strict=True)
     ]
-    return tuple(sides[-plan.dimensions :])
+    return tuple(spacing[-plan.dimensions :])
 
 
 def stored_lengths(plan: Plan, fingerprint: Fingerprint) -> tuple[float, float, float]:

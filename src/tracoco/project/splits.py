@@ -155,11 +155,11 @@ def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[
             problems.append(
                 f"{one} and {other} cases overlap: {_quoted(shared)}. A split must keep them apart"
             )
-    seen = sorted(set(hidden) - set(parts["unlabelled"]))
-    if seen:
+    misplaced = sorted(set(hidden) - set(parts["unlabelled"]))
+    if misplaced:
         problems.append(
-            f"hidden cases are not among the unlabelled ones: {_quoted(seen)}. List them there, "
-            "or take them off 'hidden'"
+            f"hidden cases are not among the unlabelled ones: {_quoted(misplaced)}. List them "
+            "there, or take them off 'hidden'"
         )
     return problems
 

@@ -32,7 +32,7 @@ def health_charts(run: RunRecord) -> list[Chart]:
     """Class fractions, gates, each other figure, and the shift of crops that are compared."""
     further = dict.fromkeys(name for record in run.log for name in record.health.further)
     found = [
-        _share_chart(run),
+        _fraction_chart(run),
         _weight_chart(run.log),
         _gate_chart(run.log),
         _agreement_chart(run.log),
@@ -46,7 +46,7 @@ def health_charts(run: RunRecord) -> list[Chart]:
     return [replace(chart, spans=run.collapsed_spans()) for chart in charts]
 
 
-def _share_chart(run: RunRecord) -> Chart | None:
+def _fraction_chart(run: RunRecord) -> Chart | None:
     """Fraction of each foreground class, with the fraction that the labelled scans let expect."""
     foreground = _percent(run.log, _foreground)
     if not len(foreground):

@@ -81,18 +81,18 @@ def draw_case(case: CaseVolumes) -> str:
     box = surroundings(truth | prediction, case.spacing_mm)
     views, near = shown_views(truth.shape), case.within(box)
     place = centre(truth[box] if truth.any() else prediction[box], case.spacing_mm)
-    sides = [size * mm for size, mm in zip(near.image.shape, case.spacing_mm, strict=True)]
-    figure, panels = _panels(views, sides)
+    lengths_mm = [size * mm for size, mm in zip(near.image.shape, case.spacing_mm, strict=True)]
+    figure, panels = _panels(views, lengths_mm)
     outlines = [(near.truth, TRUTH, 2.8), (near.prediction, PREDICTION, 1.4)]
     for axes, view in zip(panels, views, strict=True):
         draw_view(axes, near.image, outlines, view, place, case.spacing_mm)
     return png_address(figure)
 
 
-def _panels(views: Sequence[View], sides: Sequence[float]) -> tuple[Figure, list[Axes]]:
+def _panels(views: Sequence[View], lengths_mm: Sequence[float]) -> tuple[Figure, list[Axes]]:
     """One panel a view, all in the same scale, so that lengths can be compared."""
-    widths = [sides[view.across] for view in views]
-    tallest = max(sides[view.up] for view in views)
+    widths = [lengths_mm[view.across] for view in views]
+    tallest = max(lengths_mm[view.up] for view in views)
     height = min(MOST_INCHES, WIDTH_INCHES * tallest / sum(widths) + TITLE_INCHES)
     figure = Figure((WIDTH_INCHES, height), dpi=DOTS_PER_INCH, facecolor=BACKGROUND)
     grid = figure.add_gridspec(1, len(views), width_ratios=widths, wspace=0.03)

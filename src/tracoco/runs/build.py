@@ -9,7 +9,7 @@ from torch import nn
 
 from tracoco.config import FILTERS, STEPS, Config, NetworkConfig
 from tracoco.errors import UserError
-from tracoco.geometry import Index, Strides, crop_problem, form_problem
+from tracoco.geometry import Size, Strides, crop_problem, form_problem
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks import network_facts
 from tracoco.networks.build import build_network, check_crop, check_strided, is_strided
@@ -99,7 +99,7 @@ def _network(
     )
 
 
-def run_crop(config: Config, plan: Plan) -> Index:
+def run_crop(config: Config, plan: Plan) -> Size:
     """The crop of a run in the store's axis order; a slice thick in 2D projects."""
     crop = _given_crop(config, plan)
     check_crop(config.network.name, crop[-plan.dimensions :], run_strides(config, plan))
@@ -129,7 +129,7 @@ def run_strides(config: Config, plan: Plan) -> Strides:
     return choose_strides(crop, plan.spacing_mm[-plan.dimensions :]) or own
 
 
-def _given_crop(config: Config, plan: Plan) -> Index:
+def _given_crop(config: Config, plan: Plan) -> Size:
     crop = tuple(config.data.crop or plan.crop)
     if plan.dimensions == 2 and len(crop) == 2:
         crop = (1, *crop)

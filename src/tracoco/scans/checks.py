@@ -32,8 +32,8 @@ def split_channels(shape: Sequence[int], path: Path) -> tuple[Shape, int]:
 def check_affine(affine: Affine, path: Path) -> None:
     """Refuse a grid whose voxels have no size, or whose axes are not at right angles."""
     finite = np.nan_to_num(affine[:3, :3], nan=0, posinf=0, neginf=0)
-    sides = np.linalg.norm(finite, axis=0)
-    cosines = finite / np.where(sides > 0, sides, 1)
+    lengths = np.linalg.norm(finite, axis=0)
+    cosines = finite / np.where(lengths > 0, lengths, 1)
     if not np.isfinite(affine).all() or abs(np.linalg.det(cosines)) < SHEAR_TOLERANCE:
         raise UserError(
             f"{path} has a singular affine, {affine[:3].tolist()}: its voxels have no volume. "

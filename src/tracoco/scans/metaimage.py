@@ -97,15 +97,15 @@ def _true(fields: dict[str, str], *names: str) -> bool:
 
 def _affine(fields: dict[str, str], axes: int) -> Affine:
     """From voxels to RAS millimetres; what the header does not say is taken as unturned, 1 mm."""
-    spacing = fields.get("elementspacing", fields.get("elementsize", " ".join(["1"] * axes)))
+    sizes = fields.get("elementspacing", fields.get("elementsize", " ".join(["1"] * axes)))
     offset = fields.get("offset", fields.get("position", " ".join(["0"] * axes)))
-    sides, origin = (np.array(text.split(), dtype=float)[:3] for text in (spacing, offset))
+    spacing, origin = (np.array(text.split(), dtype=float)[:3] for text in (sizes, offset))
     # The direction of the first axis comes first, then that of the second: not row by row.
     turn = np.eye(axes)
     if "transformmatrix" in fields:
         turn = np.array(fields["transformmatrix"].split(), dtype=float).reshape(axes, axes).T
     lps = np.eye(4)
-    lps[:3, :3] = turn[:3, :3] * sides
+    lps[:3, :3] = turn[:3, :3] * spacing
     lps[:3, 3] = origin
     lps[:3] *= MILLIMETRES[fields.get("distanceunits", "mm")]
     return LPS_TO_RAS @ lps if "transformmatrix" in fields else lps

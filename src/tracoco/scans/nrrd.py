@@ -132,8 +132,8 @@ def _affine(
     if directions is None and not space:
         with sound_header(path):
             spacings = [float(side) for side in fields.get("spacings", "").split()]
-            sides = [spacings[axis] if spacings else 1.0 for axis in spatial]
-        affine[:3, :3] = np.diag([side if np.isfinite(side) and side else 1.0 for side in sides])
+            spacing = [spacings[axis] if spacings else 1.0 for axis in spatial]
+        affine[:3, :3] = np.diag([side if np.isfinite(side) and side else 1.0 for side in spacing])
         return affine
     if directions is None:
         raise UserError(

@@ -37,11 +37,11 @@ def c_order(array: NDArray[Voxel]) -> NDArray[Voxel]:
 
 
 def _blocks(shape: tuple[int, ...], closest: int) -> Iterator[tuple[slice, ...]]:
-    sides = [OTHER] * len(shape)
-    sides[-1], sides[closest] = LAST, ALONG
-    steps = (range(0, size, side) for size, side in zip(shape, sides, strict=True))
+    lengths = [OTHER] * len(shape)
+    lengths[-1], lengths[closest] = LAST, ALONG
+    steps = (range(0, size, side) for size, side in zip(shape, lengths, strict=True))
     for starts in product(*steps):
-        yield tuple(slice(a, a + side) for a, side in zip(starts, sides, strict=True))
+        yield tuple(slice(a, a + side) for a, side in zip(starts, lengths, strict=True))
 
 
 Shape = tuple[int, int, int]

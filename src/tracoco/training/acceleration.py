@@ -151,7 +151,7 @@ def _weight_gradient(layer: nn.Module, result: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class Acceleration:
     """What a run really uses, with a line for each setting that it had to do without."""
 
     precision: str = "fp32"
@@ -167,7 +167,7 @@ class Arrangement:
         return PRECISIONS.get(self.precision)
 
 
-def arrange(
+def accelerate(
     method: Method,
     wanted: TrainingConfig,
     device: torch.device,
@@ -175,7 +175,7 @@ def arrange(
     *,
     recorded: str | None = None,
     agree: Agree = bool,
-) -> Arrangement:
+) -> Acceleration:
     """Prepare the networks of a method as the settings ask; what fails here is left out and said.
 
     Args:
@@ -195,7 +195,7 @@ def arrange(
     if wanted.checkpointing:
         for network in method.trained_networks():
             checkpoint_levels(network)
-    return Arrangement(
+    return Acceleration(
         precision=precision,
         compile=wanted.compile and "compile" not in faults,
         channels_last=wanted.channels_last and "channels_last" not in faults,

@@ -96,9 +96,9 @@ class Trials:
 def trained_convolutions(module: nn.Module) -> list[_ConvNd]:
     """Those with a gradient, which is all that has been wrong so far; not those of a teacher."""
     inner = [part for part in module.modules() if isinstance(part, InnerOptimizer)]
-    taught = {part for each in inner for part in each.modules()}  # they have one at times
+    inner_parts = {part for each in inner for part in each.modules()}  # they have one at times
     parts = [part for part in module.modules() if isinstance(part, _ConvNd)]
-    return [part for part in parts if part.weight.requires_grad or part in taught]
+    return [part for part in parts if part.weight.requires_grad or part in inner_parts]
 
 
 def try_layers(method: Method, crops: Sequence[int]) -> Trials:

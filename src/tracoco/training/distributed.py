@@ -29,7 +29,7 @@ keeps its own statistics and banks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class Process:
     """This process among those of the run."""
 
     rank: int
@@ -97,11 +97,11 @@ class Team:
 
 
 @contextmanager
-def joined_team(device: str) -> Iterator[Team]:
+def joined_process(device: str) -> Iterator[Process]:
     """Join the processes that `torchrun` started, or be alone; leave them at the end."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
-        yield Team(0, 1, choose_device(device))
+        yield Process(0, 1, choose_device(device))
         return
     local = choose_device(device)
     if local.type == "cuda":
@@ -110,10 +110,10 @@ def joined_team(device: str) -> Iterator[Team]:
     backend = "nccl" if local.type == "cuda" else "gloo"
     # Long, since the others wait while rank 0 scores the validation cases.
     dist.init_process_group(backend, timeout=timedelta(hours=2))
-    team = Team(dist.get_rank(), world_size, local)
+    process = Process(dist.get_rank(), world_size, local)
     try:
-        yield team
-        team.wait()  # nobody hangs up while another is still talking
+        yield process
+        process.wait()  # nobody hangs up while another is still talking
     finally:
         dist.destroy_process_group()
 

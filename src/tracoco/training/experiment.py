@@ -14,7 +14,7 @@ from tracoco.data.crop_positions import has_room
 from tracoco.data.source import BatchSource, Shard
 from tracoco.errors import UserError
 from tracoco.evaluation.validation import mean_dice
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.sliding_window import check_windows
 from tracoco.methods import method_row
 from tracoco.methods.method import Method, dropped_settings, resolved_choice
@@ -27,7 +27,7 @@ from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import count, listed
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.starting_weights import StartingWeights
 from tracoco.training.trainer import Validate
 
@@ -63,7 +63,7 @@ def check_slices(config: Config, plan: Plan) -> None:
         )
 
 
-def room_warning(shapes: Sequence[Index], crop: Index, room: float) -> list[str]:
+def room_warning(shapes: Sequence[Size], crop: Size, room: float) -> list[str]:
     """A line if some scans leave crops no other place along any axis, else nothing.
 
     Args:
@@ -177,7 +177,7 @@ class Experiment:
         fractions = (total / total.sum()).tolist()
         return dict(zip(self.plan.class_names, fractions, strict=True))
 
-    def source(self, team: Team) -> BatchSource:
+    def source(self, process: Process) -> BatchSource:
         """The batches of this process."""
         plane = (1, 2) if self.plan.dimensions == 2 else (0, 1)
         turns = self._square(*plane)
@@ -192,7 +192,7 @@ class Experiment:
             pairs=pairs,
             limits=limits,
         )
-        shard = Shard(team.rank, team.world_size)
+        shard = Shard(process.rank, process.world_size)
         cases = (self.splits.labelled, self.unlabelled)
         return BatchSource(self.store, *cases, rule, self.config.seed, shard)
 
@@ -207,20 +207,20 @@ class Experiment:
         cases = map(self.store.case, (*self.splits.labelled, *self.unlabelled))
         return all(_same_length(case.spacing_mm[first], case.spacing_mm[second]) for case in cases)
 
-    def method(self, team: Team) -> Method:
+    def method(self, process: Process) -> Method:
         """The method with its first weights."""
-        batch = self.config.data.batch[0] * team.world_size
+        batch = self.config.data.batch[0] * process.world_size
         return run_method(self.config, self.plan, max(1, self.epoch // batch))
 
-    def facts(self, team: Team) -> dict[str, Any]:
+    def facts(self, process: Process) -> dict[str, Any]:
         """What the run folder says of the data and of the batch over all processes."""
         batch = sum(self.config.data.batch)
         return {
             "labelled_share": sum(list(self.labelled_fractions.values())[1:]),
-            "global_batch": batch * team.world_size,
-            "world_size": team.world_size,
+            "global_batch": batch * process.world_size,
+            "world_size": process.world_size,
             "threads": torch.get_num_threads(),
-            "device": str(team.device),
+            "device": str(process.device),
             "select_on": self.config.training.select_on,
             "hidden_labels": self.hidden_labels,
             "watermark": self.watermark,
@@ -229,7 +229,7 @@ class Experiment:
             "store": self.store.hash(),
         }
 
-    def identity(self, team: Team) -> dict[str, Any]:
+    def identity(self, process: Process) -> dict[str, Any]:
         """What must be the same for a run to go on as if it had never been stopped."""
         settings = recorded_settings(self.config)
         mirrored = self.plan.mirror_axes if self.config.data.flips == "plan" else ()
@@ -240,11 +240,11 @@ class Experiment:
             "splits": self.splits.hash(),
             "plan": self.plan.hash(),
             "data": self.store.hash(),
-            "number of processes": team.world_size,
+            "number of processes": process.world_size,
             "starting weights": self.start.weights if self.start else None,
         }
 
-    def announcement(self, team: Team) -> str:
+    def announcement(self, process: Process) -> str:
         """What is about to be done, in one line; the batch is per process, so both are said."""
         splits, crops = self.splits, sum(self.config.data.batch)
         hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
@@ -254,9 +254,9 @@ class Experiment:
         cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
         start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
         return (
-            f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {team.device}: "
+            f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
-            f"{crops} crops a step and process, {crops * team.world_size} in all{watermark}"
+            f"{crops} crops a step and process, {crops * process.world_size} in all{watermark}"
             f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
 
@@ -290,14 +290,14 @@ class Experiment:
             "plan.yaml and run `tracoco prepare` again to follow it"
         ]
 
-    def validation(self, team: Team) -> Validate | None:
+    def validation(self, process: Process) -> Validate | None:
         """A function that scores a method on the cases that choose `best`, if there are any."""
         cases, config = self.choosing_cases, self.config
         if not cases:
             return None
 
         def validate(method: Method) -> float:
-            return mean_dice(method, cases, self.crop, config.inference, team.device)
+            return mean_dice(method, cases, self.crop, config.inference, process.device)
 
         return validate
 

@@ -72,7 +72,7 @@ class FadingMonitor:
         return found
 
 
-COLLAPSE_SHARE = 0.1
+COLLAPSE_FRACTION = 0.1
 COLLAPSE_STEPS = 100
 
 
@@ -88,7 +88,7 @@ class CollapseMonitor:
     ) -> None:
         """`labelled_fractions` has the classes in their order, background first."""
         self._least = {
-            name: COLLAPSE_SHARE * fraction for name, fraction in labelled_fractions.items()
+            name: COLLAPSE_FRACTION * fraction for name, fraction in labelled_fractions.items()
         }
         self._steps = dict.fromkeys(labelled_fractions, 0)
         for record in history:

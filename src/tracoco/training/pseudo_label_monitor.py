@@ -22,7 +22,7 @@ CHECK_EVERY = 10
 """Steps from one decision to the next."""
 WINDOW = 10
 """Decisions whose Dice is averaged: a hundred steps."""
-SHARE_WINDOW = 3
+FRACTION_WINDOW = 3
 """Decisions whose class fractions are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""
 KNOWN_DICE = 0.7
@@ -55,7 +55,7 @@ class UnlabelledWeight:
         """`labelled_fractions` is each class's fraction of the labelled scans, background first."""
         self._labelled_fractions = list(labelled_fractions)
         self._dice = deque[list[float]](maxlen=WINDOW)
-        self._figures = deque[list[float]](maxlen=SHARE_WINDOW)
+        self._figures = deque[list[float]](maxlen=FRACTION_WINDOW)
         self._largest = [0.0] * len(self._labelled_fractions)
         self._seen: list[float] = []
         self.value = 0.0
@@ -197,7 +197,7 @@ class UnlabelledWeight:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
         self._dice = deque(state["dice"], maxlen=WINDOW)
-        self._figures = deque(state["figures"], maxlen=SHARE_WINDOW)
+        self._figures = deque(state["figures"], maxlen=FRACTION_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
         self.supervised_until = state["supervised_until"]

@@ -22,16 +22,16 @@ from torch.utils._pytree import tree_leaves
 
 from tracoco.config import Config
 from tracoco.data.batch import Batch, Crops
-from tracoco.geometry import Index, Strides, total_stride
+from tracoco.geometry import Index, Size, Strides, total_stride
 from tracoco.methods import method_row
 from tracoco.methods.method import Method
 from tracoco.networks.dry_run import Module, without_values
 from tracoco.project.plan import Plan
 from tracoco.runs.build import choose_device, resolved, run_crop, run_method
-from tracoco.training.acceleration import PRECISIONS, arrange, checkpoint_levels
+from tracoco.training.acceleration import PRECISIONS, accelerate, checkpoint_levels
 
 
-def noise_batch(config: Config, plan: Plan, size: Index) -> Batch:
+def noise_batch(config: Config, plan: Plan, size: Size) -> Batch:
     """Crops of this size in pairs that overlap by three quarters; only what the method looks at."""
     row = method_row(config.method.name)
     labelled, unlabelled = config.data.batch
@@ -255,7 +255,7 @@ def step_seconds(config: Config, plan: Plan, device: str = "auto") -> float:
     data = config.data.model_copy(update={"crop": small})
     batch = noise_batch(config, plan, small).to(where)
     method = run_method(config.model_copy(update={"data": data}), plan)
-    dtype = arrange(method, config.training, where, batch.first.values.shape).dtype
+    dtype = accelerate(method, config.training, where, batch.first.values.shape).dtype
     method.to(where)
     seconds = []
     for _ in range(TRIES):  # the first one also pays for what torch prepares
@@ -273,7 +273,7 @@ def step_seconds(config: Config, plan: Plan, device: str = "auto") -> float:
     return min(seconds) * prod(crop) / prod(small)
 
 
-def _small(crop: Index, strides: Strides | None) -> Index:
+def _small(crop: Size, strides: Strides | None) -> Size:
     """A crop for the same network: where its strides go deep, longer than others are tried on."""
     steps = total_stride(strides) if strides else (1,) * len(crop)
     return tuple(min(n, max(SMALL, 2 * step)) for n, step in zip(crop, steps, strict=True))

@@ -18,8 +18,8 @@ from tracoco.errors import Stopped
 from tracoco.evaluation.validation import mean_dice
 from tracoco.methods.method import evaluating
 from tracoco.project.folder import Project
-from tracoco.training.acceleration import arrange
-from tracoco.training.distributed import StopRequest, Team, joined_team, let_train_fast
+from tracoco.training.acceleration import accelerate
+from tracoco.training.distributed import Process, StopRequest, joined_process, let_train_fast
 from tracoco.training.experiment import Experiment
 from tracoco.training.trainer import Trainer
 
@@ -75,52 +75,54 @@ def measured_step(
         limit: seconds after which no further step is timed, and no further case is scored.
     """
     experiment = Experiment.of(project, config)
-    with joined_team(device) as team:
-        let_train_fast(team.device)
-        return timed_steps(experiment, team, StopRequest(), limit)
+    with joined_process(device) as process:
+        let_train_fast(process.device)
+        return timed_steps(experiment, process, StopRequest(), limit)
 
 
-def timed_steps(experiment: Experiment, team: Team, stop: StopRequest, limit: float) -> StepTime:
+def timed_steps(
+    experiment: Experiment, process: Process, stop: StopRequest, limit: float
+) -> StepTime:
     """Time the steps of an experiment; all processes get the times of the slowest."""
     try:
         with (
             TemporaryDirectory(prefix="tracoco-") as folder,
             torch.random.fork_rng(devices=[]),  # a caller's generator is none of our business
         ):
-            own = _own_times(experiment, team, stop, limit, Path(folder))
+            own = _own_times(experiment, process, stop, limit, Path(folder))
     finally:
-        _let_go(team.device, compiled=experiment.config.training.compile)
-    step, validation, saving = team.largest([round(1e6 * part) for part in own])
+        _let_go(process.device, compiled=experiment.config.training.compile)
+    step, validation, saving = process.largest([round(1e6 * part) for part in own])
     return StepTime(max(1, step) / 1e6, validation / 1e6, saving / 1e6)
 
 
 def _own_times(
-    experiment: Experiment, team: Team, stop: StopRequest, limit: float, folder: Path
+    experiment: Experiment, process: Process, stop: StopRequest, limit: float, folder: Path
 ) -> tuple[float, float, float]:
     """Seconds of a step, a validation and a checkpoint in this process."""
-    trainer = _copy(experiment, team, folder)
-    workers, pinned = experiment.config.data.workers, team.device.type == "cuda"
-    source, times = experiment.source(team), list[float]()
+    trainer = _copy(experiment, process, folder)
+    workers, pinned = experiment.config.data.workers, process.device.type == "cuda"
+    source, times = experiment.source(process), list[float]()
     with closing(batches(source, trainer.step, ENDLESS, workers, pinned=pinned)) as read:
-        signal = trainer.fit(_until_timed(read, times, team, limit), None, stop).signal
+        signal = trainer.fit(_until_timed(read, times, process, limit), None, stop).signal
     if signal:
         raise Stopped("stopped before the first step; nothing is saved", signal)
-    validation = _validation_seconds(experiment, trainer, limit) if team.leads else 0.0
-    began = team.clock()
+    validation = _validation_seconds(experiment, trainer, limit) if process.leads else 0.0
+    began = process.clock()
     trainer.save("last.pt")
-    return _mean_seconds(times), validation, team.clock() - began
+    return _mean_seconds(times), validation, process.clock() - began
 
 
-def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
+def _copy(experiment: Experiment, process: Process, folder: Path) -> Trainer:
     """A trainer as the run will have it, in the middle of the run.
 
     Some methods begin with a stage of their own, which takes less time than the others.
     """
     config = experiment.config
-    method = experiment.method(team)
+    method = experiment.method(process)
     if experiment.start:
         experiment.start.load(method)
-    arrangement = arrange(method, config.training, team.device, experiment.crops_shape)
+    acceleration = accelerate(method, config.training, process.device, experiment.crops_shape)
     endless = config.training.model_copy(update={"steps": ENDLESS, "save_every": ENDLESS})
     slow = config.optimizer.model_copy(update={"lr": RATE})
     config = config.model_copy(update={"training": endless, "optimizer": slow})
@@ -128,9 +130,9 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
         method,
         config,
         folder,
-        team,
+        process,
         identity={},
-        arrangement=arrangement,
+        acceleration=acceleration,
         labelled_fractions=experiment.labelled_fractions,
     )
     trainer.step = experiment.config.training.length // 2
@@ -138,7 +140,7 @@ def _copy(experiment: Experiment, team: Team, folder: Path) -> Trainer:
 
 
 def _until_timed(
-    read: Iterable[Batch], times: list[float], team: Team, limit: float
+    read: Iterable[Batch], times: list[float], process: Process, limit: float
 ) -> Iterator[Batch]:
     """Hand on batches until enough steps were taken, for all processes at once.
 
@@ -146,8 +148,8 @@ def _until_timed(
     step and the wait for the next batch.
     """
     for batch in read:
-        times.append(team.clock())
-        (wanted,) = team.largest([not _enough(times, limit)])
+        times.append(process.clock())
+        (wanted,) = process.largest([not _enough(times, limit)])
         if not wanted:
             return
         yield batch
@@ -171,13 +173,13 @@ def _mean_seconds(times: list[float]) -> float:
 def _validation_seconds(experiment: Experiment, trainer: Trainer, limit: float) -> float:
     """Score cases for so long at most, and scale the time up to the voxels of all."""
     cases, inference = experiment.choosing_cases, experiment.config.inference
-    method, team = trainer.method, trainer.team
-    began, voxels = team.clock(), 0
+    method, process = trainer.method, trainer.process
+    began, voxels = process.clock(), 0
     with evaluating(method):
         for case in cases:
-            mean_dice(method, [case], experiment.crop, inference, team.device)
+            mean_dice(method, [case], experiment.crop, inference, process.device)
             voxels += prod(case.shape)
-            seconds = team.clock() - began
+            seconds = process.clock() - began
             if seconds >= limit:
                 break
     return seconds * sum(prod(case.shape) for case in cases) / voxels if cases else 0.0

@@ -17,11 +17,11 @@ from tracoco.errors import UserError
 from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.text import short
-from tracoco.training.acceleration import Arrangement, arrange
+from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import (
+    Process,
     StopRequest,
-    Team,
-    joined_team,
+    joined_process,
     let_train_fast,
     stop_on_signals,
 )
@@ -51,15 +51,15 @@ def with_recorded_steps(config: Config, folder: RunFolder) -> Config:
 
 
 def within_minutes(
-    experiment: Experiment, team: Team, stop: StopRequest, console: Console | None
+    experiment: Experiment, process: Process, stop: StopRequest, console: Console | None
 ) -> tuple[Experiment, str]:
     """The experiment with as many steps as the minutes of its settings allow here, in words too."""
     training = experiment.config.training
     if training.minutes is None:
         return experiment, ""
-    if console and team.leads:
-        say(f"measuring how long a step takes on {team.device}")
-    time = timed_steps(experiment, team, stop, TIMED_FRACTION * 60 * training.minutes)
+    if console and process.leads:
+        say(f"measuring how long a step takes on {process.device}")
+    time = timed_steps(experiment, process, stop, TIMED_FRACTION * 60 * training.minutes)
     steps = time.steps_within(training.minutes, training)
     config = _with_steps(experiment.config, steps)
     return replace(experiment, config=config), _in_words(training.minutes, steps, time)
@@ -96,48 +96,48 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     start = starting_weights(folder, init_from, experiment, resume=resume)
     experiment = replace(experiment, start=start)
     with ExitStack() as stack:
-        team = stack.enter_context(joined_team(device))
-        let_train_fast(team.device)
+        process = stack.enter_context(joined_process(device))
+        let_train_fast(process.device)
         stop = stack.enter_context(stop_on_signals())
         length = ""
         if not (resume and folder.begun):
             folder.check_free(resume=resume)  # rather than after the measurement
-            experiment, length = within_minutes(experiment, team, stop, console)
-        method = experiment.method(team)
+            experiment, length = within_minutes(experiment, process, stop, console)
+        method = experiment.method(process)
         if start and not (resume and folder.checkpoint("last").exists()):
             start.load(method)
-        arrangement = arrange(
+        acceleration = accelerate(
             method,
             experiment.config.training,
-            team.device,
+            process.device,
             experiment.crops_shape,
             recorded=folder.recorded_precision() if resume else None,
-            agree=team.all_agree,
+            agree=process.all_agree,
         )
-        open_folder(folder, experiment, team, arrangement, resume=resume)
+        open_folder(folder, experiment, process, acceleration, resume=resume)
         trainer = Trainer(
             method,
             experiment.config,
             out,
-            team,
-            identity=experiment.identity(team),
-            arrangement=arrangement,
+            process,
+            identity=experiment.identity(process),
+            acceleration=acceleration,
             labelled_fractions=experiment.labelled_fractions,
         )
         if resume:
             trainer.resume()
-            if team.leads:
-                folder.renew_facts({"computed": asdict(arrangement)})
+            if process.leads:
+                folder.renew_facts({"computed": asdict(acceleration)})
         logger = None
-        if team.leads:
+        if process.leads:
             logger = stack.enter_context(opened_logger(experiment, trainer, console, length))
         steps, workers = experiment.config.training.length, experiment.config.data.workers
-        pinned = team.device.type == "cuda"
+        pinned = process.device.type == "cuda"
         result = trainer.fit(
-            batches(experiment.source(team), trainer.step, steps, workers, pinned=pinned),
+            batches(experiment.source(process), trainer.step, steps, workers, pinned=pinned),
             logger,
             stop,
-            experiment.validation(team),
+            experiment.validation(process),
         )
         if result.ended_with:
             folder.renew_facts({"ended_with": asdict(result.ended_with)})
@@ -151,8 +151,8 @@ def opened_logger(
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.length
     with shown_progress(title, trainer.step, steps, console) as display:
-        announced = experiment.announcement(trainer.team), length, *experiment.warnings()
-        for line in filter(None, (*announced, *trainer.arrangement.notes)):
+        announced = experiment.announcement(trainer.process), length, *experiment.warnings()
+        for line in filter(None, (*announced, *trainer.acceleration.notes)):
             display.say(line)
         fractions, advice = experiment.labelled_fractions, trainer.method.advice
         with RunLogger(trainer.folder, trainer.step, fractions, display, advice=advice) as logger:
@@ -162,8 +162,8 @@ def opened_logger(
 def open_folder(
     folder: RunFolder,
     experiment: Experiment,
-    team: Team,
-    arrangement: Arrangement,
+    process: Process,
+    acceleration: Acceleration,
     *,
     resume: bool,
 ) -> None:
@@ -176,8 +176,8 @@ def open_folder(
         )
     if not resuming:
         folder.check_free(resume=resume)
-    team.wait()  # no process may make the folder before all have seen that it is new
-    if team.leads and not resuming:
-        facts = experiment.facts(team) | {"computed": asdict(arrangement)}
+    process.wait()  # no process may make the folder before all have seen that it is new
+    if process.leads and not resuming:
+        facts = experiment.facts(process) | {"computed": asdict(acceleration)}
         folder.create(experiment.config, experiment.plan, experiment.splits, facts)
-    team.wait()
+    process.wait()

@@ -17,8 +17,8 @@ from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.runs.folder import Checkpoint, check_identity, load_checkpoint, save_checkpoint
 from tracoco.runs.log import StepRecord, UnlabelledRecord
-from tracoco.training.acceleration import Arrangement, arrange
-from tracoco.training.distributed import StopRequest, Team
+from tracoco.training.acceleration import Acceleration, accelerate
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.logger import RunLogger
 from tracoco.training.optimizer import (
     AveragedWeights,
@@ -69,10 +69,10 @@ class Trainer:
         method: Method,
         config: Config,
         folder: Path,
-        team: Team,
+        process: Process,
         *,
         identity: Checkpoint,
-        arrangement: Arrangement | None = None,
+        acceleration: Acceleration | None = None,
         labelled_fractions: Mapping[str, float] | None = None,
     ) -> None:
         """Put the parts of a run together.
@@ -81,19 +81,19 @@ class Trainer:
             method: with its first weights.
             config: the settings.
             folder: of the run.
-            team: this process and its device.
+            process: this process and its device.
             identity: is carried by every checkpoint and must be the same when it is resumed.
-            arrangement: how the method was arranged; if not given, it is arranged here.
+            acceleration: how the method was accelerated; if not given, it is accelerated here.
             labelled_fractions: of each class, background first; for the adaptive weight.
         """
-        self.arrangement = arrangement or arrange(method, config.training, team.device)
-        self.method = method.to(team.device)
-        self.config, self.folder, self.team, self.identity = config, folder, team, identity
+        self.acceleration = acceleration or accelerate(method, config.training, process.device)
+        self.method = method.to(process.device)
+        self.config, self.folder, self.process, self.identity = config, folder, process, identity
         self.optimizer = build_optimizer(
-            method, config.optimizer, fused=self.arrangement.fused_optimizer
+            method, config.optimizer, fused=self.acceleration.fused_optimizer
         )
         self.scaler = torch.amp.GradScaler(
-            team.device.type, enabled=self.arrangement.precision == "fp16"
+            process.device.type, enabled=self.acceleration.precision == "fp16"
         )
         self.overflow = OverflowGuard(method, self.scaler)
         adaptive = config.training.unlabelled_weight == "adaptive" and config.data.batch[1]
@@ -102,10 +102,10 @@ class Trainer:
         self.unlabelled = UnlabelledWeight(fractions) if adaptive else None
         self.step = 0
         self.best: float | None = None
-        if self.arrangement.compile:  # the networks, since a loss slices another overlap each step
+        if self.acceleration.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
                 network.compile()
-        self.wrapped: Callable[[Batch, int], StepOutput] = team.wrap(
+        self.wrapped: Callable[[Batch, int], StepOutput] = process.wrap(
             self.method, idle_networks=method.idle_networks
         )
         decay = config.training.ema_decay  # once all processes have the same weights
@@ -116,7 +116,7 @@ class Trainer:
         path = self.folder / "last.pt"
         if not path.exists():
             return
-        checkpoint = load_checkpoint(path, self.team.device)
+        checkpoint = load_checkpoint(path, self.process.device)
         check_identity(checkpoint, self.identity, path)
         self._restore(checkpoint)
         if self.unlabelled:
@@ -129,7 +129,7 @@ class Trainer:
         self.method.load_state_dict(checkpoint["method"])
         self.optimizer.load_state_dict(checkpoint["optimizer"])
         for group in self.optimizer.param_groups:  # not the device that the checkpoint is from
-            group["fused"] = self.arrangement.fused_optimizer or None
+            group["fused"] = self.acceleration.fused_optimizer or None
         self.scaler.load_state_dict(checkpoint["scaler"])
         if self.averaged:
             self.averaged.load_state_dict(checkpoint["averaged"])
@@ -143,7 +143,7 @@ class Trainer:
     ) -> FitResult:
         """Take the steps that are left; `batches` starts at `self.step`."""
         for batch in batches:
-            record, signal = self._take_step(batch.to(self.team.device), stop)
+            record, signal = self._take_step(batch.to(self.process.device), stop)
             if validate and self._due(self.config.training.validate_every):
                 record = self._validate(record, validate)
             if logger:
@@ -151,15 +151,15 @@ class Trainer:
             if signal or self._due(self.config.training.save_every):
                 self.save("last.pt")
             if signal:
-                return FitResult(self.step, signal, self.team.leads)
+                return FitResult(self.step, signal, self.process.leads)
         ended_with = self._keep_the_better(validate) if validate else None
-        return FitResult(self.step, 0, self.team.leads, ended_with)
+        return FitResult(self.step, 0, self.process.leads, ended_with)
 
     def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[StepRecord, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
-        began = self.team.clock()
+        began = self.process.clock()
         # Noise and dropout are a function of seed, step and rank: no generator state is saved.
-        torch.manual_seed(step_seed(self.config.seed, self.step, self.team.rank))
+        torch.manual_seed(step_seed(self.config.seed, self.step, self.process.rank))
         rate = self._set_rate()
         self.method.train()
         self.method.before_step(batch, self.step)
@@ -185,7 +185,7 @@ class Trainer:
             rate=rate,
             shift=batch.mean_shift,
             health=self.method.health(output, batch) if moved else PseudoLabelHealth(),
-            seconds=self.team.clock() - began,
+            seconds=self.process.clock() - began,
             skipped=() if moved else batch.cases,
         )
         if self.unlabelled:
@@ -215,11 +215,11 @@ class Trainer:
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])
             overlaps = structure_overlaps(found, batch.labels, batch.first.valid[labelled])
-            figures = self.team.mean([*overlaps, *weight.mean_figures()])
+            figures = self.process.mean([*overlaps, *weight.mean_figures()])
             weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
             if weight.lost:
                 path = self.folder / supervised_weights(weight.supervised_until)
-                self._restore(load_checkpoint(path, self.team.device))
+                self._restore(load_checkpoint(path, self.process.device))
         return replace(
             record,
             unlabelled=UnlabelledRecord(used, weight.known, agreement, doubted),
@@ -240,7 +240,7 @@ class Trainer:
         A loss that is not finite ends the run, except in fp16, where it is an overflow.
         """
         broken = not all(map(math.isfinite, values.values()))
-        rank, signal = self.team.largest([self.team.rank + 1 if broken else 0, stop.signal])
+        rank, signal = self.process.largest([self.process.rank + 1 if broken else 0, stop.signal])
         if self.scaler.is_enabled():
             return rank == 0, signal
         if broken:
@@ -278,15 +278,15 @@ class Trainer:
         return rate
 
     def _autocast(self) -> torch.autocast:
-        dtype = self.arrangement.dtype
-        return torch.autocast(self.team.device.type, dtype=dtype, enabled=dtype is not None)
+        dtype = self.acceleration.dtype
+        return torch.autocast(self.process.device.type, dtype=dtype, enabled=dtype is not None)
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.config.training.length
 
     def _validate(self, record: StepRecord, validate: Validate) -> StepRecord:
         """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
-        if not self.team.leads:
+        if not self.process.leads:
             return record
         with self._as_predicting():
             dice = validate(self.method)
@@ -303,13 +303,13 @@ class Trainer:
         None where there is nothing to choose from.
         """
         until = self.unlabelled.supervised_until if self.unlabelled else None
-        if not self.team.leads or self.averaged is None or until is None:
+        if not self.process.leads or self.averaged is None or until is None:
             return None
         path = self.folder / supervised_weights(until)
         with self._as_predicting():
             last = validate(self.method)
         latest = {name: value.clone() for name, value in self.averaged.state_dict().items()}
-        self.averaged.load_state_dict(load_checkpoint(path, self.team.device)["averaged"])
+        self.averaged.load_state_dict(load_checkpoint(path, self.process.device)["averaged"])
         with self._as_predicting():
             ending = Ending(validate(self.method), last)
         if ending.supervised:
@@ -320,7 +320,7 @@ class Trainer:
 
     def save(self, name: str) -> None:
         """Write all that the run needs to go on from here; the process that leads does it."""
-        if self.team.leads:
+        if self.process.leads:
             state = {
                 "method": self.method.state_dict(),
                 "optimizer": self.optimizer.state_dict(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 
 WANTED = 0.8
 """Fraction of the patches with some voxels of a class that should hold enough of it."""
@@ -53,7 +53,7 @@ class PatchChooser(nn.Module):
         self.register_buffer("steps", torch.zeros(classes))
 
     @torch.no_grad()
-    def forward(self, labelled: Labelled, size: Index, count: int) -> Patches:
+    def forward(self, labelled: Labelled, size: Size, count: int) -> Patches:
         """The surest patches of each class, `count` or all that there are; thresholds move on.
 
         Patches that hold enough come first. Where there are too few, others fill up the number,
@@ -85,11 +85,10 @@ class PatchChooser(nn.Module):
 
     def _follow(self, value: int, candidates: Tensor, kept: Tensor) -> None:
         """Raise the threshold where more than the wanted fraction is kept, else lower it."""
-        seen = candidates > 0
         rate = RATE / self.steps[value].clamp(min=1)
         moved = self.thresholds[value] + rate * (kept - WANTED * candidates)
         self.thresholds[value] = moved.clamp(0, 1)
-        self.steps[value] += seen
+        self.steps[value] += candidates > 0
 
 
 def grid(maps: Tensor, size: Sequence[int]) -> Tensor:
@@ -103,7 +102,7 @@ def grid(maps: Tensor, size: Sequence[int]) -> Tensor:
     return maps.movedim(tuple(patches), tuple(range(1, 1 + len(size)))).flatten(0, len(size))
 
 
-def patch_size(crop: Sequence[int], stride: Sequence[int]) -> Index:
+def patch_size(crop: Sequence[int], stride: Sequence[int]) -> Size:
     """A quarter of each axis, as far as the network can halve it and has two voxels left.
 
     Args:

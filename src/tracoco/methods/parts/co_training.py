@@ -193,8 +193,8 @@ class CoTraining(Method):
             return Unlabelled((one, two), pseudo_labels, valid)
         mix = draw_mix(len(crops), valid.shape[1:], self.config.cutmix_axes).to(crops.device)
         # Running statistics take in each crop once: mixed, where no other pass has it.
-        seen = len(first[0]) > batch.labelled_count
-        with frozen_statistics(self.networks) if seen else nullcontext():
+        counted = len(first[0]) > batch.labelled_count
+        with frozen_statistics(self.networks) if counted else nullcontext():
             one, two = self.logits(mix(crops))
         peers = (mix(pseudo_labels[0]), mix(pseudo_labels[1]))
         return Unlabelled((one, two), peers, mix(valid))

@@ -158,9 +158,9 @@ class ContextContrast(nn.Module):
         Each crop has noise of its own, since the release changes the colours of each by itself.
         """
         unlabelled = slice(batch.labelled_count, None)
-        features, logits = self._look(network, batch.first.values)
+        features, logits = self._features_and_logits(network, batch.first.values)
         with frozen_statistics(network):
-            shifted = self._look(network, batch.second.values[unlabelled])
+            shifted = self._features_and_logits(network, batch.second.values[unlabelled])
         boxes = batch.overlaps[unlabelled]
         here, there = [box for box, _ in boxes], [box for _, box in boxes]
         places = draw_places(batch.first.valid[unlabelled], here, self.config.positions)
@@ -177,7 +177,7 @@ class ContextContrast(nn.Module):
             torch.stack([first.confidence, second.confidence]),
         )
 
-    def _look(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
+    def _features_and_logits(self, network: Network, crops: Tensor) -> tuple[Tensor, Tensor]:
         """The features behind a network's prediction, and the prediction."""
         features = network.decode(network.encode(uniform_noise(crops, self.noise)))
         return features, network.head(features).float()

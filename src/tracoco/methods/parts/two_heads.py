@@ -136,7 +136,7 @@ class TwoHeads(Method):
         self._largest_weight = config.unsupervised_weight
         self._rampup_steps = config.rampup_steps or facts.total_steps
 
-    def look(self, crops: Tensor) -> tuple[Tensor, Tensor]:
+    def logits_and_distances(self, crops: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B, C, ...] and signed distances [B, C - 1, ...] of the crops."""
         features = self.network.decode(self.network.encode(crops))
         return self.network.head(features).float(), self.distance_head(features)

@@ -44,7 +44,7 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class LabelledView:
     """A view of the unlabelled crops, and the labels that it is to be given."""
 
     crops: Tensor
@@ -85,11 +85,11 @@ class WeakToStrong(Method):
             own = given
         return Predictions(crops, batch.first.valid[unlabelled], own, given)
 
-    def plain_lesson(self, predictions: Predictions) -> Lesson:
+    def plain_labels(self, predictions: Predictions) -> LabelledView:
         """The crops as they are."""
-        return self._lesson(predictions.crops, predictions.valid, predictions.own)
+        return self._labelled(predictions.crops, predictions.valid, predictions.own)
 
-    def strong_lesson(self, predictions: Predictions) -> Lesson:
+    def strong_labels(self, predictions: Predictions) -> LabelledView:
         """A strong view of each crop; every other one has a box of another crop's view."""
         valid, probability = predictions.valid, predictions.own
         crops = strong_view(predictions.crops, valid, self.limits)
@@ -97,11 +97,11 @@ class WeakToStrong(Method):
             mix = draw_small_mix(len(crops), valid.shape[1:]).to(crops.device)
             crops, valid = mix(crops), mix(valid)
             probability = mix(probability, predictions.given)
-        return self._lesson(crops, valid, probability)
+        return self._labelled(crops, valid, probability)
 
-    def _lesson(self, crops: Tensor, valid: Tensor, probability: Tensor) -> Lesson:
+    def _labelled(self, crops: Tensor, valid: Tensor, probability: Tensor) -> LabelledView:
         confidence, label = probability.max(dim=1)
-        return Lesson(crops, valid, label, (confidence >= self.config.threshold) & valid)
+        return LabelledView(crops, valid, label, (confidence >= self.config.threshold) & valid)
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """How many pseudo-labels are sure enough to count, and their class fractions.

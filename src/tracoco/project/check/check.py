@@ -102,15 +102,15 @@ class Needs:
 
 def needs_of(checks: Sequence[CaseCheck], plan: Plan | None, root: Path) -> Needs:
     """Sizes by the part of a scan that is stored; memory and time by the case that was prepared."""
-    seen = [(one, one.header) for one in checks if one.header]
-    disk = sum(_stored_bytes(one, header, plan) for one, header in seen)
+    read = [(one, one.header) for one in checks if one.header]
+    disk = sum(_stored_bytes(one, header, plan) for one, header in read)
     needs = Needs(disk, shutil.disk_usage(root).free)
-    for one, header in seen:
+    for one, header in read:
         cost = one.survey.cost
         if plan and cost:
-            largest = max(_voxels(other) for _, other in seen)
-            scans = sum(_voxels(other) for _, other in seen) / _voxels(header)
-            voxels = max(prod(other.stored_shape(about, plan)) for other, about in seen)
+            largest = max(_voxels(other) for _, other in read)
+            scans = sum(_voxels(other) for _, other in read) / _voxels(header)
+            voxels = max(prod(other.stored_shape(about, plan)) for other, about in read)
             memory = int(cost.peak_bytes * largest / _voxels(header))
             return replace(
                 needs,

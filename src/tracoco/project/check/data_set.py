@@ -65,20 +65,20 @@ def set_rows(checks: Sequence[CaseCheck], plan: Plan | None) -> list[Row]:
     """All rows that no case has by itself; none where there are no cases to judge."""
     if not checks:
         return []
-    seen = [(one, one.header) for one in checks if one.header]
-    rows = [] if plan else _channel_rows(seen)
-    rows += _unlike_rows(seen)
+    read = [(one, one.header) for one in checks if one.header]
+    rows = [] if plan else _channel_rows(read)
+    rows += _unlike_rows(read)
     rows += _duplicate_rows(checks)
     rows += few_rows(checks)
     rows += class_rows(checks, plan)
-    return rows + (_room_rows(seen, plan) if plan else [])
+    return rows + (_room_rows(read, plan) if plan else [])
 
 
-Seen = Sequence[tuple[CaseCheck, ScanHeader]]
+ReadCases = Sequence[tuple[CaseCheck, ScanHeader]]
 
 
-def _channel_rows(seen: Seen) -> list[Row]:
-    counts = Counter(header.channels for _, header in seen)
+def _channel_rows(read: ReadCases) -> list[Row]:
+    counts = Counter(header.channels for _, header in read)
     if not counts:
         return []
     usual = counts.most_common(1)[0][0]
@@ -89,16 +89,16 @@ def _channel_rows(seen: Seen) -> list[Row]:
             f"has {header.channels} channels, most scans {usual}",
             "give all cases the same channels",
         )
-        for one, header in seen
+        for one, header in read
         if header.channels != usual
     ]
 
 
-def _unlike_rows(seen: Seen) -> list[Row]:
+def _unlike_rows(read: ReadCases) -> list[Row]:
     rows = []
     for what, of_header in (("spacing", _spacing), ("size", _size)):
         values: dict[int, Any] = {
-            index: of_header(header) for index, (_, header) in enumerate(seen)
+            index: of_header(header) for index, (_, header) in enumerate(read)
         }
         if not values:
             continue
@@ -106,7 +106,7 @@ def _unlike_rows(seen: Seen) -> list[Row]:
         for index, value in values.items():
             factor = np.abs(np.log(np.divide(value, usual))).max()
             if factor > np.log(UNLIKE):
-                case = seen[index][0].case
+                case = read[index][0].case
                 found, median = (
                     " x ".join(f"{v:.4g}" for v in vector) for vector in (value, usual)
                 )
@@ -150,10 +150,10 @@ def _duplicate_rows(checks: Iterable[CaseCheck]) -> list[Row]:
     return rows
 
 
-def _room_rows(seen: Seen, plan: Plan) -> list[Row]:
+def _room_rows(read: ReadCases, plan: Plan) -> list[Row]:
     """Scans no larger than a crop: the two crops of a pair cannot lie apart."""
     rows = []
-    for one, header in seen:
+    for one, header in read:
         stored = one.stored_shape(header, plan)
         axes = range(3 - plan.dimensions, 3)
         if all(stored[axis] <= plan.crop[axis] for axis in axes):

@@ -19,7 +19,7 @@ from tracoco.studies.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.studies.benchmark.results import Results
 from tracoco.studies.benchmark.runner import Runner
 from tracoco.studies.benchmark.state import Watch, grid_rows, progress_table
-from tracoco.studies.benchmark.workers import check_locks, run_crew, work
+from tracoco.studies.benchmark.workers import check_locks, run_workers, work
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class BenchmarkRequest:
             for root in roots:
                 check_locks(root, self.jobs)
             with ExitStack() as stack:
-                look = _look(table, console, stack)
-                problems = run_crew(self._arguments(), self._logs(roots[0]), look)
+                on_update = _progress_display(table, console, stack)
+                problems = run_workers(self._arguments(), self._logs(roots[0]), on_update)
         rows = watch.rows()
         return Shown(progress_table(rows, grid.title), grid_rows(rows), tuple(problems))
 
@@ -117,7 +117,7 @@ def _check(runs: list[GridRun], runners: dict[str, Runner]) -> None:
     raise_all(list(dict.fromkeys(problems)))
 
 
-def _look(
+def _progress_display(
     table: Callable[[], Table], console: Console | None, stack: ExitStack
 ) -> Callable[[], None]:
     """A table that renews itself on a terminal; elsewhere a line whenever a run is done."""

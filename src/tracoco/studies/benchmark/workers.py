@@ -107,14 +107,16 @@ def _take(run: GridRun, runner: Runner, results: Results) -> bool:
         return mine
 
 
-LOOK_SECONDS = 2.0
-"""Between two looks at how far everything is."""
+POLL_SECONDS = 2.0
+"""Between two updates of how far everything is."""
 
 COMPLAINT = "\ntracoco benchmark: "
 """How the error begins that a worker ends with."""
 
 
-def run_crew(arguments: Sequence[str], logs: Sequence[Path], look: Callable[[], None]) -> list[str]:
+def run_workers(
+    arguments: Sequence[str], logs: Sequence[Path], on_update: Callable[[], None]
+) -> list[str]:
     """Start workers with these arguments of the command, and wait for all of them.
 
     No worker outlives this call, whatever ends it.
@@ -122,7 +124,7 @@ def run_crew(arguments: Sequence[str], logs: Sequence[Path], look: Callable[[], 
     Args:
         arguments: of `tracoco`, which make it a worker.
         logs: a file for what each worker says; there are as many workers.
-        look: called every now and then, to show how far they are.
+        on_update: called every now and then, to show how far they are.
 
     Returns:
         What those said at last that failed.
@@ -133,13 +135,13 @@ def run_crew(arguments: Sequence[str], logs: Sequence[Path], look: Callable[[], 
             for log in logs:
                 workers.append(_start(arguments, len(logs), log))
             while not stop.signal and any(worker.poll() is None for worker in workers):
-                look()
-                time.sleep(LOOK_SECONDS)
+                on_update()
+                time.sleep(POLL_SECONDS)
         finally:
             _stop(workers)
     if stop.signal:
         raise Stopped("stopped; the same command goes on from here", stop.signal)
-    look()
+    on_update()
     failed = [log for log, worker in zip(logs, workers, strict=True) if worker.returncode]
     return [f"{_last_words(log)} (all it said: {log})" for log in failed]
 

@@ -14,7 +14,7 @@ from tracoco.config import Config
 from tracoco.console import counted
 from tracoco.errors import UserError
 from tracoco.evaluation.complexity import Complexity, InferenceCounter, complexity, seconds_a_window
-from tracoco.geometry import Index
+from tracoco.geometry import Size
 from tracoco.inference.sliding_window import window_places
 from tracoco.networks.build import build_network
 from tracoco.presets import load_config
@@ -133,7 +133,7 @@ def _papers_plan(row: PaperRow, crop: tuple[int, ...]) -> Plan:
     )
 
 
-MEAN_SIZE: dict[str, Index] = {
+MEAN_SIZE: dict[str, Size] = {
     "la": (199, 142, 88),
     "pancreas": (185, 167, 243),
     "brats19": (187, 167, 151),
@@ -161,7 +161,7 @@ class ComplexityRow:
     published_seconds_a_case: float | None
 
 
-def complexity_answer(request: PaperRequest) -> Shown:
+def show_complexity(request: PaperRequest) -> Shown:
     """Count every network of the paper, and time one window of each on this machine."""
     with counted("timing", len(CLASSES), request.console) as on_network:
         rows = list(_rows(request, on_network))
@@ -217,7 +217,7 @@ def _rows(request: PaperRequest, on_network: Callable[[str], None]) -> Iterator[
         on_network(dataset)
 
 
-def _network(config: Config, crop: Index, classes: int) -> nn.Module:
+def _network(config: Config, crop: Size, classes: int) -> nn.Module:
     return build_network(
         config.network.name,
         channels=1,

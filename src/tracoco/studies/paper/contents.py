@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 ANALYSES = {
     "complexity": (
-        "tracoco.studies.paper.complexity:complexity_answer",
+        "tracoco.studies.paper.complexity:show_complexity",
         "Parameters, multiply-accumulates and seconds a case of each network",
     ),
     "gradient-analysis": (
-        "tracoco.studies.paper.gradients:gradient_answer",
+        "tracoco.studies.paper.gradients:show_gradients",
         "How hard MSE, CE and CRC pull, for sure and unsure pseudo-labels",
     ),
 }
@@ -94,7 +94,7 @@ def paper_content(
     shown: Shown
     _check_options(name, request, rows, out)
     if name in TABLES:
-        shown = _found("tracoco.studies.paper.results:results_answer")(name, request, rows)
+        shown = _found("tracoco.studies.paper.results:show_results")(name, request, rows)
     elif name in ANALYSES:
         shown = _found(ANALYSES[name][0])(request)
     elif name in FIGURES:
@@ -109,10 +109,10 @@ def _figure(name: str, request: "PaperRequest", out: Path | None) -> Shown:
     target, title = FIGURES[name]
     shown: Shown
     if request.projects:
-        drawing = _found("tracoco.studies.paper.figure:figure_answer")
+        drawing = _found("tracoco.studies.paper.figure:show_figure")
         shown = drawing(name, title, _found(target), request, out)
     else:
-        shown = _found("tracoco.studies.paper.figure:figure_listing")(name, title)
+        shown = _found("tracoco.studies.paper.figure:show_published_figure")(name, title)
     return shown
 
 

@@ -33,7 +33,7 @@ class Drawn:
     """What must be known to read it."""
 
 
-def figure_answer(
+def show_figure(
     name: str,
     title: str,
     draw: Callable[[PaperRequest, str], Drawn],
@@ -178,7 +178,7 @@ QUANTITIES = {
 """The quantities of the figures in words, and with how many decimals they are printed."""
 
 
-def figure_listing(name: str, title: str) -> Shown:
+def show_published_figure(name: str, title: str) -> Shown:
     """What the paper states of a figure, and how to draw one's own."""
     facts = FACTS[name]
     points = published_figure(name) if name in published_figures() else []

@@ -201,7 +201,7 @@ def _difference(published: float | None, ours: Spread | None) -> str:
     return f"{ours.mean - published:+.2f}"
 
 
-def results_answer(name: str, request: PaperRequest, wanted: tuple[str, ...]) -> Shown:
+def show_results(name: str, request: PaperRequest, wanted: tuple[str, ...]) -> Shown:
     """Fill a table, or show it as it was published."""
     rows = _chosen(table_rows(name), wanted)
     title = TABLES[name]

@@ -44,16 +44,16 @@ class Rays:
     offset: Floats
 
     @classmethod
-    def through(cls, shape: Sequence[int], sides: Floats, axes: Floats, pixels: int) -> "Rays":
-        """Rays that cover a volume of `shape`, whose voxels have these sides, as a viewer sees it.
+    def through(cls, shape: Sequence[int], spacing: Floats, axes: Floats, pixels: int) -> "Rays":
+        """Rays that cover a volume of `shape`, with this spacing, as a viewer sees it.
 
         The longer side of the picture has so many `pixels`; `axes` are those of a `Viewpoint`.
         """
-        right, up, back = np.abs(axes) @ (np.array(shape) * sides)
+        right, up, back = np.abs(axes) @ (np.array(shape) * spacing)
         pixel = max(right, up) / pixels
-        step = max(pixel, 0.5 * sides.min())  # there is nothing finer to hit
+        step = max(pixel, 0.5 * spacing.min())  # there is nothing finer to hit
         counts = [max(1, round(float(n))) for n in (up / pixel, right / pixel, back / step)]
-        matrix = (axes[[1, 0, 2]] * np.array([[-pixel], [pixel], [-step]]) / sides).T
+        matrix = (axes[[1, 0, 2]] * np.array([[-pixel], [pixel], [-step]]) / spacing).T
         middle, centre = (np.array(counts) - 1) / 2, (np.array(shape) - 1) / 2
         return cls(tuple(counts), matrix, centre - matrix @ middle)
 
@@ -63,9 +63,9 @@ class Rays:
         Volume indices of the part are those of an array cut out with `box`.
         """
         corners = np.array(list(product(*((side.start, side.stop - 1) for side in box))))
-        seen = np.linalg.solve(self.matrix, (corners - self.offset).T)
-        low = np.clip(np.floor(seen.min(axis=1)).astype(int), 0, np.array(self.shape) - 1)
-        high = np.clip(np.ceil(seen.max(axis=1)).astype(int) + 1, low + 1, self.shape)
+        visible = np.linalg.solve(self.matrix, (corners - self.offset).T)
+        low = np.clip(np.floor(visible.min(axis=1)).astype(int), 0, np.array(self.shape) - 1)
+        high = np.clip(np.ceil(visible.max(axis=1)).astype(int) + 1, low + 1, self.shape)
         start = np.array([side.start for side in box])
         offset = self.offset + self.matrix @ low - start
         return Rays(tuple((high - low).tolist()), self.matrix, offset), tuple(low.tolist())
@@ -114,49 +114,51 @@ def render_surface(
         viewpoint: where the viewer stands; in front, a little to the left and above by default.
         pixels: length of the picture's longer side.
     """
-    sides, axes = np.array(spacing_mm, dtype=float), (viewpoint or Viewpoint()).axes
+    spacing, axes = np.array(spacing_mm, dtype=float), (viewpoint or Viewpoint()).axes
     padded = np.pad(label, BORDER)
-    rays = Rays.through(padded.shape, sides, axes, pixels)
+    rays = Rays.through(padded.shape, spacing, axes, pixels)
     picture = np.zeros((*rays.shape[:2], 4))
     depth = np.full(rays.shape[:2], np.inf)
     for value, colour in colours.items():
         if (label == value).any():
-            _add_class(picture, depth, padded == value, rays, _Look(sides, axes, np.array(colour)))
+            _add_class(
+                picture, depth, padded == value, rays, _ClassStyle(spacing, axes, np.array(colour))
+            )
     return picture
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Look:
+class _ClassStyle:
     """What the drawing of one class needs to know besides its mask."""
 
-    sides: Floats
+    spacing: Floats
     axes: Floats
     colour: Floats
 
 
 def _add_class(
-    picture: Floats, depth: Floats, mask: NDArray[np.bool_], rays: Rays, look: _Look
+    picture: Floats, depth: Floats, mask: NDArray[np.bool_], rays: Rays, style: _ClassStyle
 ) -> None:
     """Draw a class where it is nearer than what is there already, in place."""
     (found,) = ndimage.find_objects(mask.astype(np.uint8))
     box = tuple(slice(side.start - BORDER, side.stop + BORDER) for side in found)
     near, (row, column, step) = rays.towards(box)
-    layer, hits = _layer(mask[box], near, look)
+    layer, hits = _layer(mask[box], near, style)
     window = (slice(row, row + near.shape[0]), slice(column, column + near.shape[1]))
     _put_in_depth(picture[window], depth[window], layer, hits + step)
 
 
-def _layer(mask: NDArray[np.bool_], rays: Rays, look: _Look) -> tuple[Floats, Floats]:
+def _layer(mask: NDArray[np.bool_], rays: Rays, style: _ClassStyle) -> tuple[Floats, Floats]:
     """One class alone as RGBA, and the step at which each ray hits it."""
-    sigma = look.sides.max() / look.sides
+    sigma = style.spacing.max() / style.spacing
     hits, alpha = _first_hits(rays.sample(_blurred(mask, SURFACE_BLUR * sigma)))
-    seen = np.nonzero(alpha)
-    places = rays.places(np.stack([*seen, hits[seen]]))
-    factor, shine = _shading(_normals(mask, look.sides, places) @ look.axes.T)
-    factor *= 1 - FAR_SHADE * hits[seen] / rays.shape[2]
+    visible = np.nonzero(alpha)
+    places = rays.places(np.stack([*visible, hits[visible]]))
+    factor, shine = _shading(_normals(mask, style.spacing, places) @ style.axes.T)
+    factor *= 1 - FAR_SHADE * hits[visible] / rays.shape[2]
     layer = np.zeros((*alpha.shape, 4))
-    layer[seen] = np.column_stack(
-        [np.clip(factor[:, None] * look.colour + shine[:, None], 0, 1), alpha[seen]]
+    layer[visible] = np.column_stack(
+        [np.clip(factor[:, None] * style.colour + shine[:, None], 0, 1), alpha[visible]]
     )
     return layer, np.where(alpha > 0, hits, np.inf)
 
@@ -166,7 +168,7 @@ def _blurred(mask: NDArray[np.bool_], sigma: Floats) -> Floats:
     field: Floats = ndimage.gaussian_filter(mask.astype(np.float32), sigma)
     parts, count = ndimage.label(mask)
     peaks = np.array([1.0, *ndimage.maximum(field, parts, range(1, count + 1))])
-    field[(peaks < LEVEL + FADE)[parts]] = 2.0  # seen even where it falls between two rays
+    field[(peaks < LEVEL + FADE)[parts]] = 2.0  # visible even where it falls between two rays
     return field
 
 
@@ -180,10 +182,10 @@ def _first_hits(field: Floats) -> tuple[Floats, Floats]:
     return hit - np.clip(back, 0, 1), np.clip((peak - LEVEL) / FADE + 0.5, 0, 1)
 
 
-def _normals(mask: NDArray[np.bool_], sides: Floats, places: Floats) -> Floats:
+def _normals(mask: NDArray[np.bool_], spacing: Floats, places: Floats) -> Floats:
     """Unit vectors [N, 3] out of the surface, in the axes of the volume."""
-    field = ndimage.gaussian_filter(mask.astype(np.float32), NORMAL_BLUR * sides.max() / sides)
-    slopes = np.gradient(field, *sides)
+    field = ndimage.gaussian_filter(mask.astype(np.float32), NORMAL_BLUR * spacing.max() / spacing)
+    slopes = np.gradient(field, *spacing)
     outwards = -np.stack([ndimage.map_coordinates(each, places, order=1) for each in slopes], 1)
     length = np.linalg.norm(outwards, axis=1, keepdims=True)
     unit: Floats = outwards / np.maximum(length, 1e-9)

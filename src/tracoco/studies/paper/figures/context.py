@@ -15,7 +15,7 @@ from tracoco.data.crop import read_box
 from tracoco.data.crop_positions import has_room
 from tracoco.errors import UserError
 from tracoco.evaluation.context_sensitivity import compare, draw_pair, predictions
-from tracoco.geometry import Box, Index, whole
+from tracoco.geometry import Box, Size, whole
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
 from tracoco.methods.method import evaluating
@@ -29,8 +29,8 @@ from tracoco.studies.paper.figures.drawing_style import (
     dark_panels,
     frame,
     outline_slice,
+    pixel_size,
     show_slice,
-    sides,
 )
 from tracoco.studies.paper.figures.settings import (
     FigureRun,
@@ -118,7 +118,7 @@ def _shared_predictions(
 
 
 def _ratio(box: Box, spacing_mm: Sequence[float]) -> float:
-    across, up = sides(spacing_mm)
+    across, up = pixel_size(spacing_mm)
     return box.size[AXIAL.up] * up / (box.size[AXIAL.across] * across)
 
 
@@ -216,7 +216,7 @@ def context(request: PaperRequest, data: str) -> Drawn:
     return Drawn(figure, rows, notes)
 
 
-def choose_pair(case: StoredCase, crop: Index) -> Pair:
+def choose_pair(case: StoredCase, crop: Size) -> Pair:
     """The first of the pairs drawn with seed 0 that shares at least half of the foreground.
 
     Where none does, since the structure is too large, the one that shares the most.

@@ -115,7 +115,7 @@ def show_slice(
     `shown` is the `brightness` of the scan, so that all panels with parts of it are alike.
     """
     picture = cut(image, AXIAL, place)
-    across, up = sides(spacing_mm)
+    across, up = pixel_size(spacing_mm)
     width, height = picture.shape[1] * across, picture.shape[0] * up
     axes.imshow(
         picture,
@@ -141,18 +141,18 @@ def outline_slice(
     width: float,
 ) -> None:
     """The outlines of a label map in the same slice."""
-    outline(axes, cut(label, AXIAL, place), sides(spacing_mm), colour, width=width)
+    outline(axes, cut(label, AXIAL, place), pixel_size(spacing_mm), colour, width=width)
 
 
 def frame(axes: Axes, box: Box, spacing_mm: Sequence[float], colour: str) -> None:
     """Draw a box of the scan around its part of the slice."""
-    across, up = sides(spacing_mm)
+    across, up = pixel_size(spacing_mm)
     corner = (box.start[AXIAL.across] * across, box.start[AXIAL.up] * up)
     width, height = box.size[AXIAL.across] * across, box.size[AXIAL.up] * up
     drawn = Rectangle(corner, width, height, facecolor="none", edgecolor=colour, linewidth=1.8)
     axes.add_patch(drawn).set_clip_on(False)  # a padded crop reaches beyond the scan
 
 
-def sides(spacing_mm: Sequence[float]) -> tuple[float, float]:
+def pixel_size(spacing_mm: Sequence[float]) -> tuple[float, float]:
     """Width and height of a pixel of an axial slice."""
     return spacing_mm[AXIAL.across], spacing_mm[AXIAL.up]
