@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError, raise_all
-from tracoco.files import atomic_path, content_hash, read_json, write_json, write_text
+from tracoco.files import atomic_path, content_hash, digest, read_json, write_json, write_text
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -71,3 +71,13 @@ def test_all_problems_are_told_at_once() -> None:
         raise_all(["one"])
     with pytest.raises(UserError, match=r"2 problems:\n  one\n  two"):
         raise_all(["one", "two"])
+
+
+def test_the_order_of_keys_does_not_matter_and_that_of_lists_does() -> None:
+    assert digest({"a": 1, "b": [1, 2]}) == digest({"b": [1, 2], "a": 1})
+    assert digest([1, 2]) != digest([2, 1])
+
+
+def test_the_digest_is_the_same_for_ever() -> None:
+    # printf '[0, "a"]' | sha256sum
+    assert digest([0, "a"]).startswith("4a2978d91c01")

@@ -1,6 +1,10 @@
 """Text as a reader sees it."""
 
-from tracoco.text import html_table
+import math
+
+import pytest
+
+from tracoco.text import count, duration, html_table, listed, number, short, signed, spread
 
 LEFT = "style='text-align:left'"
 
@@ -22,3 +26,36 @@ def test_an_html_table_escapes_what_users_wrote() -> None:
 
 def test_an_html_table_without_columns_has_no_header() -> None:
     assert html_table((), [("folder", "x")]).startswith("<table><tbody><tr><td")
+
+
+def test_what_is_undefined_is_a_dash() -> None:
+    assert [number(value) for value in (91.26, None, math.nan, math.inf)] == ["91.3", "–", "–", "–"]  # noqa: RUF001 - the dash is the subject
+
+
+def test_a_sign_is_shown_for_what_is_too_large() -> None:
+    assert [signed(value) for value in (5.0, -5.0, 0.0, None)] == ["+5.0", "-5.0", "0.0", "–"]  # noqa: RUF001 - the dash is the subject
+
+
+def test_a_mean_without_spread_stands_alone() -> None:
+    assert (spread(90.0, 2.5), spread(90.0, None)) == ("90.0 ± 2.5", "90.0")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (45, "45 s"),
+        (60, "1 min"),
+        (12 * 60, "12 min"),
+        (3599, "1 h 0 min"),
+        (3 * 3600 + 1200, "3 h 20 min"),
+        (53 * 3600, "2 d 5 h"),
+    ],
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_counts_and_lists() -> None:
+    assert [count(1, "case"), count(1200, "case")] == ["1 case", "1,200 cases"]
+    assert listed(["a", "b", "c"], most=2) == "a, b and 1 more"
+    assert short(0.000012345) == "1.23e-05"

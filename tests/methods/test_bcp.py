@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 import torch
-from answering import Constant
-from resuming import after_steps
+from fixed_predictions import Constant
+from interrupted_runs import after_steps
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from answering import Answering, everywhere
+from fixed_predictions import Answering, everywhere
 from samples import make_batch, make_method
 from torch import nn
 

@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 import pytest
-from answering import Answering, everywhere
+from fixed_predictions import Answering, everywhere
 from samples import make_batch, make_method
 from torch import nn
 

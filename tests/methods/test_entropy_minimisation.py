@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 import pytest
-from answering import Answering, by_halves, everywhere
+from fixed_predictions import Answering, by_halves, everywhere
 from samples import make_batch, make_method, measured
 
 from tracoco.methods.entropy_minimisation import EntropyMinimisation

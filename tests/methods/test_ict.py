@@ -1,6 +1,6 @@
 import pytest
 import torch
-from answering import Answering, answer_with, everywhere
+from fixed_predictions import Answering, answer_with, everywhere
 from samples import make_batch, make_method
 from torch import Tensor
 

@@ -3,9 +3,9 @@ from functools import partial
 
 import pytest
 import torch
-from resuming import after_steps, differing
+from fixed_decoders import Told
+from interrupted_runs import after_steps, differing
 from samples import make_batch, make_method, measured
-from told import Told
 from torch import Tensor, nn
 
 from tracoco.errors import UserError

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from answering import Constant
+from fixed_predictions import Constant
 from samples import make_batch, make_method, measured
 
 from tracoco.methods.mean_teacher import MeanTeacher

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from resuming import after_steps
+from interrupted_runs import after_steps
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 

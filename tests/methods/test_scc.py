@@ -2,8 +2,8 @@ import math
 
 import pytest
 import torch
+from fixed_decoders import Told
 from samples import make_batch, make_method
-from told import Told
 from torch import Tensor, nn
 
 from tracoco.losses.supervised import supervised_loss

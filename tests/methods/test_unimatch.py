@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import torch
-from answering import everywhere
+from fixed_predictions import everywhere
 from samples import make_batch, make_method
 from torch import Tensor, nn
 

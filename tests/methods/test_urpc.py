@@ -3,8 +3,8 @@ from functools import partial
 
 import pytest
 import torch
+from fixed_decoders import Told
 from samples import make_batch, make_method, measured
-from told import Told
 from torch import Tensor, nn
 
 from tracoco.errors import UserError

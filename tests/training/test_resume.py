@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from resuming import differing
+from interrupted_runs import differing
 
 from tracoco.project.folder import Project
 

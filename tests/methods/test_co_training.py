@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from answering import Answering, everywhere
+from fixed_predictions import Answering, everywhere
 from samples import make_batch, measured
 
 from tracoco.data.batch import Batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paper.download_samples import (
+from studies.paper.download_samples import (
     SHAPE,
     write_acdc,
     write_brats,

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_the_count_is_what_a_step_really_takes(
     settings = [*SMALL, "network.filters=16", f"method.name={method}", f"network.name={network}"]
     settings += [f"training.checkpointing={checkpointing}", "training.steps=2"]
     words = [sys.executable, "-c", PROGRAM, str(size), *settings]
-    tests = str(__file__).rpartition("/")[0]
+    tests = Path(__file__).parents[1]
     # Blocks that are given back leave at once; by default the allocator holds many in reserve.
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
     result = subprocess.run(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from half_precision import BF16_IS_RIGHT
-from resuming import after_steps, differing, take_step
+from interrupted_runs import after_steps, differing, take_step
 from samples import make_batch, make_method
 
 from tracoco.data.batch import Batch

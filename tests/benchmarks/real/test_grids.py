@@ -12,7 +12,7 @@ from tracoco.project.plan import Plan
 from tracoco.runs.build import run_crop, run_method
 from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "real"
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "real"
 ROWS = ["supervised", "supervised-minutes", "cps", "tracoco-ce", "tracoco"]
 """Of the main grids, beside the one with every label."""
 GRIDS = {"hippocampus": 3, "la": 8, "acdc": 14, "brats19": 10, "btcv-pancreas": 4}

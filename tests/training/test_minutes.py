@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from resuming import differing
+from interrupted_runs import differing
 from typer.testing import CliRunner
 
 from tracoco.cli import app
