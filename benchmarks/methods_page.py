@@ -3,12 +3,12 @@
 `python -m benchmarks.methods_page`
 """
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tracoco.files import write_text
 from tracoco.methods import METHODS
-from tracoco.methods.catalogue import NOTATION, cost_cells, method_details, published, read_costs
+from tracoco.methods.catalogue import NOTATION, MethodEntry, Setting, method_details, read_costs
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "methods.md"
@@ -45,21 +45,24 @@ def _measured() -> str:
     return f"Measured on the demo's phantoms. {costs.setting} The machine: {facts}."
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    costs = cost_cells(row)
-    name = f"[{row['method']}](#{row['method']})"
-    return [name, published(row), row["idea"], *costs.values(), row["faithful"]]
+def _cells(entry: MethodEntry) -> list[str]:
+    name = f"[{entry.name}](#{entry.name})"
+    costs = entry.cost_cells.values()
+    return [name, entry.published, entry.row.idea, *costs, entry.row.faithful or ""]
 
 
-def _section(row: dict[str, Any]) -> str:
+def _section(entry: MethodEntry) -> str:
     """All of one method."""
-    caution = f"\nMind: {row['caution']}.\n" if row["caution"] else ""
-    formulas = "\n".join(row["formulas"])
-    left_out = f"\nNot written:\n\n{_bullets(row['not_written'])}" if row["not_written"] else ""
+    row, about = entry.row, entry.about
+    if about is None:
+        raise ValueError(f"{entry.name} has no file in methods/about")
+    caution = f"\nWarning: {row.caution}.\n" if row.caution else ""
+    formulas = "\n".join(about.formulas)
+    left_out = f"\nNot written:\n\n{_bullets(about.not_written)}" if about.not_written else ""
     return (
-        f"\n## {row['method']}\n\n{row['idea']} *{row['reference']}* **{row['faithful']}**\n"
-        f"{caution}\n```text\n{formulas}\n```\n\nReadings:\n\n{_bullets(row['readings'])}{left_out}"
-        f"{_settings(row)}"
+        f"\n## {entry.name}\n\n{row.idea} *{about.reference}* **{row.faithful}**\n"
+        f"{caution}\n```text\n{formulas}\n```\n\nReadings:\n\n{_bullets(about.readings)}{left_out}"
+        f"{_settings(entry.settings or ())}"
     )
 
 
@@ -67,16 +70,15 @@ def _bullets(lines: list[str]) -> str:
     return "".join(f"- {line}\n" for line in lines)
 
 
-def _settings(row: dict[str, Any]) -> str:
+def _settings(settings: Sequence[Setting]) -> str:
     """A table for each class of settings, below what that says of all of them."""
     text = ""
-    for group in reversed(list(dict.fromkeys(each["group"] for each in row["settings"]))):
+    for group in reversed(list(dict.fromkeys(each.group for each in settings))):
         text += f"\n{group}\n\n| setting | default | meaning |\n|---|---|---|\n"
-        for setting in row["settings"]:
-            if setting["group"] == group:
-                default = setting["default"]
-                default = "not given" if default is None else f"`{default}`"
-                text += f"| `{setting['name']}` | {default} | {_escaped(setting['about'])} |\n"
+        for setting in settings:
+            if setting.group == group:
+                default = "not given" if setting.default is None else f"`{setting.default}`"
+                text += f"| `{setting.name}` | {default} | {_escaped(setting.about)} |\n"
     return text
 
 

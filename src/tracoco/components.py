@@ -37,7 +37,7 @@ def keep_largest(label: NDArray[Any]) -> NDArray[Any]:
 
 
 SMALL_FRACTION = 1 / 1500
-"""Of all voxels of a volume, as in the paper: a smaller component is taken to be a speck."""
+"""Of all voxels of a volume, as in the paper: a smaller component is taken to be noise."""
 
 
 def remove_small_components(label: NDArray[Any], fraction: float = SMALL_FRACTION) -> NDArray[Any]:

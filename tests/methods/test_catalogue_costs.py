@@ -4,14 +4,12 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks.method_costs import COSTS
 
-from tracoco.methods import METHODS
-from tracoco.methods import catalogue as facts
-from tracoco.methods.catalogue import Costs, MethodCost, all_facts, cost_cells, read_costs
+from tracoco.methods import METHODS, catalogue
+from tracoco.methods.catalogue import Costs, MethodCost, MethodEntry, all_methods, read_costs
 
 measured = pytest.mark.skipif(not COSTS.exists(), reason="nothing was measured yet")
 TWO = MethodCost(2, 0, 2, 20.0, 4.0, 9.57, 8.56)
@@ -35,17 +33,18 @@ def known(cost: dict[str, MethodCost]) -> Callable[[], Costs]:
     return lambda: Costs(cost, {}, "")
 
 
-def row(name: str) -> dict[str, Any]:
-    (found,) = (each for each in all_facts() if each["method"] == name)
+def entry(name: str) -> MethodEntry:
+    (found,) = (each for each in all_methods() if each.name == name)
     return found
 
 
 def test_a_method_that_was_not_measured_has_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "read_costs", known({"tracoco": TWO, "ua-mt": TEACHER}))
-    assert row("cps")["time"] is row("cps")["networks"] is row("cps")["passes"] is None
-    assert list(cost_cells(row("cps")).values()) == ["not measured", "", "", "", ""]
-    assert list(cost_cells(row("tracoco")).values()) == ["2", "2", "20 + 4", "9.6", "8.6"]
-    assert list(cost_cells(row("ua-mt")).values()) == ["1 + 1", "1", "4", "2.0", "2.0"]
+    monkeypatch.setattr(catalogue, "read_costs", known({"tracoco": TWO, "ua-mt": TEACHER}))
+    values = entry("cps").to_json()
+    assert values["time"] is values["networks"] is values["passes"] is None
+    assert list(entry("cps").cost_cells.values()) == ["not measured", "", "", "", ""]
+    assert list(entry("tracoco").cost_cells.values()) == ["2", "2", "20 + 4", "9.6", "8.6"]
+    assert list(entry("ua-mt").cost_cells.values()) == ["1 + 1", "1", "4", "2.0", "2.0"]
 
 
 def test_without_a_file_there_are_no_costs_and_with_one_they_are_read(

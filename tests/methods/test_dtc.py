@@ -80,7 +80,7 @@ def test_the_agreement_is_asked_of_labelled_and_unlabelled_crops_and_ramps_up(
     method, batch = make(), make_batch(2, size=(2, 2))
     logits, maps = predictions(1.0, 0.0, 4)
     maps[2:] = -1.0
-    monkeypatch.setattr(method, "look", lambda _: (logits, maps))
+    monkeypatch.setattr(method, "logits_and_distances", lambda _: (logits, maps))
     for step, ramp in [(0, math.exp(-5)), (15, math.exp(-1.25)), (30, 1.0), (99, 1.0)]:
         assert method(batch, step).terms["dual_task"].item() == pytest.approx(ramp * 0.125)
 
@@ -92,7 +92,7 @@ def test_no_term_counts_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, maps = predictions(1.0, -1.0, 4)
     logits[:, :, 0] = logits[:, :, 0].flip(1)
     maps[:, :, 0] = 1.0 - maps[:, :, 0]
-    monkeypatch.setattr(method, "look", lambda _: (logits, maps))
+    monkeypatch.setattr(method, "logits_and_distances", lambda _: (logits, maps))
     terms = method(batch, 30).terms
     assert [terms[name].item() for name in ("signed_distance", "dual_task")] == [0.0, 0.0]
     assert terms["supervised"].item() == pytest.approx(0.0, abs=1e-5)
@@ -101,7 +101,7 @@ def test_no_term_counts_padding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_steepness_and_ramp_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     method = make(unsupervised_weight=2.0, rampup_steps=10, steepness=1.0, distance_weight=0.0)
     given = predictions(1.0, math.log(3), 4)
-    monkeypatch.setattr(method, "look", lambda _: given)
+    monkeypatch.setattr(method, "logits_and_distances", lambda _: given)
     terms = method(make_batch(2, size=(2, 2)), 10).terms
     assert terms["dual_task"].item() == pytest.approx(2 * 0.75**2)
     assert terms["signed_distance"].item() == 0.0
@@ -120,7 +120,7 @@ def test_distances_of_the_labelled_crops_are_learnt(
     maps[2:] = 9.0  # of unlabelled crops nothing is known
     maps[0, :, :3] = 9.0
     logits = torch.zeros(4, classes, *(8,) * dimensions)
-    monkeypatch.setattr(method, "look", lambda _: (logits, maps))
+    monkeypatch.setattr(method, "logits_and_distances", lambda _: (logits, maps))
     assert method(batch, 0).terms["signed_distance"].item() == 0.0
     maps[:2] += 0.5
     assert method(batch, 0).terms["signed_distance"].item() == pytest.approx(0.3 * 0.25)

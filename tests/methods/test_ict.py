@@ -17,7 +17,7 @@ def make(dimensions: int = 3, classes: int = 2, **settings: object) -> ICT:
     return method
 
 
-def fix_share(monkeypatch: pytest.MonkeyPatch, fraction: float) -> None:
+def fix_fraction(monkeypatch: pytest.MonkeyPatch, fraction: float) -> None:
     monkeypatch.setattr(
         ict, "draw_fractions", lambda count, _: torch.full((count - count // 2,), fraction)
     )
@@ -32,7 +32,7 @@ def unlike(dimensions: int = 3) -> Tensor:
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: int) -> None:
     # The target is 3/4 (1, 0) + 1/4 (0, 1); the student says (1/2, 1/2).
-    fix_share(monkeypatch, 0.25)
+    fix_fraction(monkeypatch, 0.25)
     method = make(dimensions)
     student = Answering(everywhere(0.5, 0.5, dimensions=dimensions))
     answer_with(method, student, Answering(unlike(dimensions)))
@@ -44,7 +44,7 @@ def test_the_consistency_by_hand(monkeypatch: pytest.MonkeyPatch, dimensions: in
 def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
     monkeypatch: pytest.MonkeyPatch, fraction: float, chosen: int
 ) -> None:
-    fix_share(monkeypatch, fraction)
+    fix_fraction(monkeypatch, fraction)
     method = make()
     student = Answering(everywhere(0.5, 0.5))
     answer_with(method, student, Answering(unlike()))
@@ -59,7 +59,7 @@ def test_at_the_ends_a_blend_is_one_crop_and_its_answer(
 def test_who_answers_all_alike_agrees_with_the_teacher(
     monkeypatch: pytest.MonkeyPatch, fraction: float
 ) -> None:
-    fix_share(monkeypatch, fraction)
+    fix_fraction(monkeypatch, fraction)
     method = make(classes=4)
     prediction = everywhere(0.4, 0.3, 0.2, 0.1)
     answer_with(method, Answering(prediction), Answering(prediction))
@@ -69,7 +69,7 @@ def test_who_answers_all_alike_agrees_with_the_teacher(
 
 
 def test_half_and_half_does_not_ask_which_crop_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    fix_share(monkeypatch, 0.5)
+    fix_fraction(monkeypatch, 0.5)
     method = make().eval()
     with torch.no_grad():
         for parameter in method.teacher.parameters():
@@ -83,7 +83,7 @@ def test_half_and_half_does_not_ask_which_crop_came_first(monkeypatch: pytest.Mo
 
 
 def test_a_voxel_counts_where_both_crops_are_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    fix_share(monkeypatch, 0.25)
+    fix_fraction(monkeypatch, 0.25)
     batch = make_batch()
     batch.first.valid[2, :8] = False
     batch.first.valid[3, :, 8:] = False
@@ -125,7 +125,7 @@ def test_shares_are_mostly_near_the_ends_and_come_from_torchs_generator() -> Non
 def test_the_student_is_pulled_to_the_teacher_who_has_no_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fix_share(monkeypatch, 0.25)
+    fix_fraction(monkeypatch, 0.25)
     method = make()
     student, teacher = Answering(everywhere(0.5, 0.5)), Answering(unlike())
     answer_with(method, student, teacher)

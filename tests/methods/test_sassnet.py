@@ -175,7 +175,7 @@ def test_what_is_padding_is_not_shown_to_the_discriminator(
     batch.first.values[:, :, :4] = behind
     maps = torch.full((4, 1, 16, 16), 0.5)
     maps[:, :, :4] = behind
-    monkeypatch.setattr(method, "look", lambda _: (torch.zeros(4, 2, 16, 16), maps))
+    monkeypatch.setattr(method, "logits_and_distances", lambda _: (torch.zeros(4, 2, 16, 16), maps))
     asked: list[tuple[Tensor, Tensor]] = []
 
     def judge(shapes: Tensor, crops: Tensor, **_: object) -> Tensor:

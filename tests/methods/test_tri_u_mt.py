@@ -33,7 +33,7 @@ def lessons_of(
     method: TriUMT, predictions: list[TaskOutputs], monkeypatch: pytest.MonkeyPatch
 ) -> list[TaskTarget]:
     coming = iter(predictions)
-    monkeypatch.setattr(method.teacher.network, "look", lambda *_: next(coming))
+    monkeypatch.setattr(method.teacher.network, "outputs", lambda *_: next(coming))
     found = method.targets(torch.zeros(1, 1, 1, 1))
     assert next(coming, None) is None
     return found
@@ -98,14 +98,14 @@ def test_dropout_and_noise_are_the_teacher_s_in_every_pass(monkeypatch: pytest.M
     method, batch = make(passes=3), make_batch(2)
     seen: list[tuple[Tensor, float]] = []
     for network in (method.student, method.teacher.network):
-        look = network.look
+        outputs = network.outputs
 
-        def note(crops: Tensor, dropout: float = 0.0, look: Any = look) -> TaskOutputs:
+        def note(crops: Tensor, dropout: float = 0.0, outputs: Any = outputs) -> TaskOutputs:
             seen.append((crops, dropout))
-            found: TaskOutputs = look(crops, dropout)
+            found: TaskOutputs = outputs(crops, dropout)
             return found
 
-        monkeypatch.setattr(network, "look", note)
+        monkeypatch.setattr(network, "outputs", note)
     method(batch, 0)
     assert [dropout for _, dropout in seen] == [0.0, 0.5, 0.5, 0.5]
     noises = [crops - batch.first.values for crops, _ in seen]

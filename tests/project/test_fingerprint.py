@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project import survey as look_module
+from tracoco.project import survey as survey_module
 from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import (
     Fingerprint,
@@ -66,7 +66,7 @@ def test_the_label_reader_is_not_called_for_unlabelled_cases(
         opened.append(path.name)
         return reader.read_label(path)
 
-    monkeypatch.setattr(look_module, "read_label", read_label)
+    monkeypatch.setattr(survey_module, "read_label", read_label)
     fingerprint(data, Splits(("a",), ("b", "u", "v"), ("c",), ()))
     assert opened == ["a.nii.gz", "c.nii.gz"]
 

@@ -247,7 +247,7 @@ def _create(request: _Request) -> InitResult:
     check_free(request.project)
     with _written(request) as found:
         proposal = _proposal(request, found)
-        with counted("looking at scans", len(proposal.cases), request.console) as on_case:
+        with counted("reading scans", len(proposal.cases), request.console) as on_case:
             project = create_project(
                 request.project,
                 proposal,
@@ -274,7 +274,7 @@ def _update(request: _Request) -> InitResult:
         update = propose_update(project, found)
         if update.changed and not request.dry_run:
             scans = len(update.proposal.cases)
-            with counted("looking at scans", scans, request.console) as on_case:
+            with counted("reading scans", scans, request.console) as on_case:
                 apply_update(project, update, workers=request.workers, on_case=on_case)
             update = replace(
                 update, proposal=replace(update.proposal, origin=project.load_origin())

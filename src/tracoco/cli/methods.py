@@ -1,7 +1,7 @@
 """`tracoco methods`: what each method does, where it is from, what it costs, how near we are."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,6 +11,9 @@ from rich.text import Text
 
 from tracoco.cli.app import AsJson, app
 from tracoco.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from tracoco.methods.catalogue import MethodEntry, Setting
 
 WIDTHS = {
     "method": 20,
@@ -39,63 +42,63 @@ def methods(
 
     Example: tracoco methods ua-mt
     """
-    from tracoco.methods.catalogue import all_facts, method_details
+    from tracoco.methods.catalogue import all_methods, method_details
 
-    rows = all_facts() if name is None else [method_details(name)]
+    entries = all_methods() if name is None else [method_details(name)]
     if as_json:
-        print_json({"rows": rows})
+        print_json({"rows": [entry.to_json() for entry in entries]})
     else:
-        print_table(_list(rows) if name is None else _details(rows[0]))
+        print_table(_list(entries) if name is None else _details(entries[0]))
 
 
-def _list(rows: list[dict[str, Any]]) -> RenderableType:
+def _list(entries: Sequence["MethodEntry"]) -> RenderableType:
     parts: list[RenderableType] = [Text(_line({key: key for key in WIDTHS}), "bold")]
-    for row in rows:
-        parts += ["", _head(row), *_told(row)]
+    for entry in entries:
+        parts += ["", _head(entry), *_description(entry)]
     return Group(*parts, "", *(Text(line, "dim") for line in LEGEND))
 
 
-def _details(row: dict[str, Any]) -> RenderableType:
+def _details(entry: "MethodEntry") -> RenderableType:
     from tracoco.methods.catalogue import NOTATION
 
-    header = Text(_line({key: key for key in WIDTHS}), "bold")
-    reference = [_indented(row["reference"])] if row["reference"] else []
-    parts: list[RenderableType] = [header, _head(row), *_told(row), *reference]
-    if row["formulas"]:
-        parts += ["", Text("Formulas", "bold"), *map(_indented, row["formulas"])]
-    for title, key in (("Readings", "readings"), ("Not written", "not_written")):
-        if row[key]:
-            parts += ["", Text(title, "bold"), _columns([("-", line) for line in row[key]])]
-    parts += ["", Text("Settings, changed by --set method.NAME=VALUE", "bold"), *_settings(row)]
-    if row["formulas"]:
+    header, about = Text(_line({key: key for key in WIDTHS}), "bold"), entry.about
+    parts: list[RenderableType] = [header, _head(entry), *_description(entry)]
+    if about:
+        parts += [_indented(about.reference)]
+        parts += ["", Text("Formulas", "bold"), *map(_indented, about.formulas)]
+        for title, lines in (("Readings", about.readings), ("Not written", about.not_written)):
+            if lines:
+                parts += ["", Text(title, "bold"), _columns([("-", line) for line in lines])]
+    heading = Text("Settings, changed by --set method.NAME=VALUE", "bold")
+    parts += ["", heading, *_settings(entry.settings or ())]
+    if about:
         parts += ["", Text("Letters", "bold"), _columns(NOTATION)]
     return Group(*parts, "", *(Text(line, "dim") for line in LEGEND[:-1]))
 
 
-def _settings(row: dict[str, Any]) -> list[RenderableType]:
+def _settings(settings: Sequence["Setting"]) -> list[RenderableType]:
     """Those of each class of settings below what it says of all of them; the method's own first."""
     parts: list[RenderableType] = []
-    for group in reversed(list(dict.fromkeys(setting["group"] for setting in row["settings"]))):
+    for group in reversed(list(dict.fromkeys(setting.group for setting in settings))):
         parts.append(_indented(group, style="dim"))
-        for setting in row["settings"]:
-            if setting["group"] == group:
-                default = "not given" if setting["default"] is None else setting["default"]
-                parts.append(_indented(Text.assemble((setting["name"], "bold"), f" = {default}")))
-                parts.append(_indented(setting["about"], by=4))
+        for setting in settings:
+            if setting.group == group:
+                default = "not given" if setting.default is None else setting.default
+                parts.append(_indented(Text.assemble((setting.name, "bold"), f" = {default}")))
+                parts.append(_indented(setting.about, by=4))
     return parts
 
 
-def _told(row: dict[str, Any]) -> list[RenderableType]:
-    told = [_indented(row["idea"]), _indented(row["faithful"] or "your own", style="dim")]
-    return [*told, _indented(f"warning: {row['caution']}")] if row["caution"] else list(told)
+def _description(entry: "MethodEntry") -> list[RenderableType]:
+    row = entry.row
+    lines = [_indented(row.idea), _indented(row.faithful or "your own", style="dim")]
+    return [*lines, _indented(f"warning: {row.caution}")] if row.caution else list(lines)
 
 
-def _head(row: dict[str, Any]) -> Text:
-    from tracoco.methods.catalogue import cost_cells, published
-
-    line = _line({"method": row["method"], "published": published(row)} | cost_cells(row))
-    text = Text(line)
-    text.stylize("bold", 0, len(row["method"]))
+def _head(entry: "MethodEntry") -> Text:
+    cells = {"method": entry.name, "published": entry.published} | entry.cost_cells
+    text = Text(_line(cells))
+    text.stylize("bold", 0, len(entry.name))
     return text
 
 

@@ -39,7 +39,7 @@ class Batch:
 
     first: Crops
     second: Crops
-    """Without voxels where the method looks at first crops alone."""
+    """Without voxels where the method uses first crops only."""
     labels: Tensor
     """Bytes while they are on their way; an eighth of what the losses' integers would be."""
     cases: tuple[str, ...]
@@ -53,7 +53,7 @@ class Batch:
         Args:
             pairs: what `crop_pair` returns, of one volume each.
             labels: class indices of the first crops of the first L pairs, [L, ...].
-            cases: names of the volumes; `caml` alone looks at them.
+            cases: names of the volumes; only `caml` uses them.
         """
         first, second, overlaps = zip(*pairs, strict=True)
         shifts = [np.subtract(here.start, there.start).tolist() for here, there in overlaps]

@@ -22,7 +22,7 @@ class Crop:
     image_valid: NDArray[np.bool_] | None = None
     """Which voxels of `image` lie in the scan; all of them if not given."""
     used: bool = True
-    """Nothing is read of a crop that nobody looks at: its last axis is of length 0."""
+    """Nothing is read of a crop that is not used: its last axis is of length 0."""
 
     @property
     def start(self) -> Index:

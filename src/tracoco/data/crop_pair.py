@@ -47,7 +47,7 @@ class CropRule:
     mirror_axes: tuple[int, ...] = ()
     """Axes along which the plan allows mirroring."""
     pairs: bool = True
-    """Whether the second crops are looked at; if not, their place is drawn and nothing is read."""
+    """Whether the second crops are used; if not, their place is drawn and nothing is read."""
     limits: Limits = UNIT
 
     @property

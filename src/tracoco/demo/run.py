@@ -132,7 +132,7 @@ def _project(
 
 
 def _test(run: Path, phantoms: DemoData, device: str, console: Console | None) -> None:
-    """Score the run on scans that nothing was chosen with."""
+    """Score the run on the held-out test scans."""
     out = run / "predictions" / "test"
     predict_scans(run, phantoms.test_images, out, device=device, console=console)
     evaluate_predictions(out, phantoms.test_labels)

@@ -257,8 +257,8 @@ class Evaluation:
             "when predicting": self.predicted_with_cct,
             "before scoring": self.protocol.cct,
         }
-        told = " and ".join(moment for moment, true in moments.items() if true)
-        return f"small components were removed {told} (--cct)" if told else ""
+        when = " and ".join(moment for moment, true in moments.items() if true)
+        return f"small components were removed {when} (--cct)" if when else ""
 
     def _repr_html_(self) -> str:
         """For a notebook: a row for each class and one for all, and what must be said of them."""
@@ -277,8 +277,8 @@ class Evaluation:
             )
             for name, row in rows
         ]
-        told = [each for each in (self.watermark, self.empty_as_zero, self.cleaning) if each]
-        return html_table(columns, cells) + "".join(f"<div>{escape(line)}</div>" for line in told)
+        notes = [each for each in (self.watermark, self.empty_as_zero, self.cleaning) if each]
+        return html_table(columns, cells) + "".join(f"<div>{escape(line)}</div>" for line in notes)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `scores.json`."""

@@ -134,7 +134,7 @@ class ScanMaps:
     def _class(
         self, index: int, value: Tensor, entropy: Tensor | None, axis: int, rows: slice
     ) -> Tensor | None:
-        """Keep what is wanted of a class; the entropy with its share added comes back."""
+        """Keep what is wanted of a class; the entropy with its part added is returned."""
         if "probability" in self.maps:
             self._store("probability", value, axis, rows, index)
         if "entropy" not in self.maps:

@@ -49,8 +49,8 @@ def translation_terms(
         overlap: where those crops meet.
         consistency_weight: alpha 1.
         entropy_weight: alpha 2.
-        stop_gradient: take the first crop's answer as given in the divergence, so that only the
-            second follows it; the entropies move both all the same.
+        stop_gradient: treat the first crop's prediction as fixed in the divergence, so that only
+            the second follows it; the entropies move both all the same.
     """
     targets = [(first.detach() if stop_gradient else first, second) for first, second in views]
     divergences = torch.stack([overlap_divergence(*target, overlap) for target in targets])

@@ -43,7 +43,7 @@ class CAC(Method):
         return StepOutput(terms, (contrast.labels, contrast.confidence))
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Also the projector, which is no network: nothing but the contrast looks through it."""
+        """Also the projector, which is no network: only the contrast uses it."""
         return [*super().parameter_groups(), {"params": list(self.contrast.parameters())}]
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:

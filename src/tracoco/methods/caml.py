@@ -275,7 +275,7 @@ class CAML(Method):
         return list(self._networks)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Also the heads, which are no network: nothing but the relations looks through them."""
+        """Also the heads, which are no network: only the relations use them."""
         return [*super().parameter_groups(), {"params": list(self.relations.parameters())}]
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:

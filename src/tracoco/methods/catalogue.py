@@ -15,14 +15,14 @@ import ast
 import inspect
 import json
 import textwrap
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
-from tracoco.methods import METHODS, method_class, method_row
+from tracoco.methods import METHODS, MethodRow, method_class, method_row
 from tracoco.settings import Settings
 
 NOTATION = (
@@ -35,7 +35,7 @@ NOTATION = (
     ("sup(·)", "CE + Dice of the foreground classes, the same in nearly every method"),
     ("H(p)", "entropy -Σ p ln p, as a fraction of ln C, from 0 to 1"),
     ("R(t, T)", "exp(-5 (1 - min(t, T) / T)²): rises to 1 within T steps; N is the whole run"),
-    ("EMA(a)", "running average of the student that keeps a share a of itself at each step"),
+    ("EMA(a)", "running average of the student that keeps a fraction a of itself at each step"),
 )
 """What the formulas' letters mean."""
 
@@ -51,7 +51,7 @@ class About:
 
 
 def read_about(name: str) -> About | None:
-    """What is told of a method; None for one that is not of this package."""
+    """The texts about a method; None for one that is not of this package."""
     path = resources.files("tracoco") / "methods" / "about" / f"{name}.yaml"
     if not path.is_file():
         return None
@@ -141,60 +141,73 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+@dataclass(frozen=True, slots=True)
+class MethodEntry:
+    """A method of the table with its costs; `method_details` adds its texts and its settings."""
+
+    name: str
+    row: MethodRow
+    cost: MethodCost | None
+    """None where nothing was measured."""
+    about: About | None = None
+    """None in a list, and for a method that is not of this package."""
+    settings: tuple[Setting, ...] | None = None
+    """None in a list: to know them takes an import of the method."""
+
+    @property
+    def published(self) -> str:
+        """Venue and year, as far as there are any."""
+        return f"{self.row.venue} {self.row.year or ''}".strip()
+
+    @property
+    def cost_cells(self) -> dict[str, str]:
+        """The costs as short texts; all are empty but one where nothing was measured."""
+        cost = self.cost
+        if cost is None:
+            return {"networks": "not measured"} | dict.fromkeys(
+                ("decoders", "passes", "time", "memory"), ""
+            )
+        averaged, without = cost.averaged, cost.passes_without_gradient
+        return {
+            "networks": f"{cost.networks} + {averaged}" if averaged else f"{cost.networks}",
+            "decoders": f"{cost.decoders}",
+            "passes": f"{cost.passes:g} + {without:g}" if without else f"{cost.passes:g}",
+            "time": f"{cost.time:.1f}",
+            "memory": f"{cost.memory:.1f}",
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; those that were not asked for are left out."""
+        values: dict[str, Any] = {
+            "method": self.name,
+            "year": self.row.year,
+            "venue": self.row.venue,
+            "idea": self.row.idea,
+            "faithful": self.row.faithful,
+            "caution": self.row.caution,
+            "teaches": list(self.row.trained_by_unlabelled),
+            **{key: getattr(self.cost, key, None) for key in COSTS},
+        }
+        if self.settings is None:
+            return values
+        texts = {key: getattr(self.about, key, None) for key in DETAILS}
+        return values | texts | {"settings": [asdict(setting) for setting in self.settings]}
+
+
 COSTS = tuple(field.name for field in fields(MethodCost))
-DETAILS = ("reference", "formulas", "readings", "not_written")
+DETAILS = tuple(field.name for field in fields(About))
 
 
-def all_facts() -> list[dict[str, Any]]:
-    """A row for each method, without importing any; costs are None where none were measured."""
+def all_methods() -> list[MethodEntry]:
+    """An entry for each method, without importing any."""
     costs = read_costs()
     measured = costs.methods if costs else {}
-    return [_facts(name, measured.get(name)) for name in METHODS]
+    return [MethodEntry(name, row, measured.get(name)) for name, row in METHODS.items()]
 
 
-def method_details(name: str) -> dict[str, Any]:
-    """The row of one method with its formulas, readings and settings; imports the method."""
+def method_details(name: str) -> MethodEntry:
+    """The entry of one method with its formulas, readings and settings; imports the method."""
     method_row(name)
-    (facts,) = (row for row in all_facts() if row["method"] == name)
-    about = read_about(name)
+    (entry,) = (each for each in all_methods() if each.name == name)
     settings = method_settings(method_class(name).Config)
-    return {
-        **facts,
-        **{key: getattr(about, key) if about else None for key in DETAILS},
-        "settings": [asdict(setting) for setting in settings],
-    }
-
-
-def _facts(name: str, cost: MethodCost | None) -> dict[str, Any]:
-    row = METHODS[name]
-    return {
-        "method": name,
-        "year": row.year,
-        "venue": row.venue,
-        "idea": row.idea,
-        "faithful": row.faithful,
-        "caution": row.caution,
-        "teaches": list(row.trained_by_unlabelled),
-        **{key: getattr(cost, key) if cost else None for key in COSTS},
-    }
-
-
-def published(row: dict[str, Any]) -> str:
-    """Venue and year, as far as there are any."""
-    return f"{row['venue']} {row['year'] or ''}".strip()
-
-
-def cost_cells(row: dict[str, Any]) -> dict[str, str]:
-    """The costs of a row as short texts; all are empty but one where nothing was measured."""
-    if row["time"] is None:
-        return {"networks": "not measured"} | dict.fromkeys(
-            ("decoders", "passes", "time", "memory"), ""
-        )
-    averaged, without = row["averaged"], row["passes_without_gradient"]
-    return {
-        "networks": f"{row['networks']} + {averaged}" if averaged else f"{row['networks']}",
-        "decoders": f"{row['decoders']}",
-        "passes": f"{row['passes']:g} + {without:g}" if without else f"{row['passes']:g}",
-        "time": f"{row['time']:.1f}",
-        "memory": f"{row['memory']:.1f}",
-    }
+    return replace(entry, about=read_about(name), settings=tuple(settings))

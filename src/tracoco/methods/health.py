@@ -1,7 +1,7 @@
 """The health of pseudo-labels: statistics of each step that tell whether they are sound.
 
-They are taken at every step, so voxels outside the scan are masked: to pick those inside takes
-longer than all the rest.
+They are taken at every step, so voxels outside the scan are masked: selecting the valid ones
+would take longer than all the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class PseudoLabelHealth:
 
 
 def class_fractions(labels: Tensor, classes: int, valid: Tensor | None = None) -> tuple[float, ...]:
-    """Fraction of each class among labels of any shape, all of them or those inside."""
+    """Fraction of each class among labels of any shape, all of them or the valid ones."""
     counted = torch.ones_like(labels, dtype=torch.bool) if valid is None else valid
     return tuple(float(masked_mean(labels == k, counted)) for k in range(classes))
 

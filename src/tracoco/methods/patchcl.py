@@ -268,7 +268,7 @@ class PatchCL(Method):
         return [self.student.network]
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Also the projector, which is no network: nothing but the contrast looks through it."""
+        """Also the projector, which is no network: only the contrast uses it."""
         return [*super().parameter_groups(), {"params": list(self.student.projector.parameters())}]
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:

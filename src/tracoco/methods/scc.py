@@ -64,7 +64,7 @@ class ClassProjector(nn.Module):
         """A vector that sums to 1 for each class of each crop, [B, C, classes].
 
         Args:
-            logits: of the crops, [B, C, ...]; each class is looked at by itself.
+            logits: of the crops, [B, C, ...]; each class is taken by itself.
             valid: false where the crops are padding, [B, ...]; there the maps are taken as 0, as
                 around the crops.
         """

@@ -241,7 +241,7 @@ class SSNet(Method):
         return steepest(distance, crop_lengths(valid, crops.shape[1], self.probe) * start)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Also the heads, which are no network: nothing but the separation looks through them."""
+        """Also the heads, which are no network: only the separation uses them."""
         return [*super().parameter_groups(), {"params": list(self.separation.parameters())}]
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:

@@ -24,7 +24,7 @@ class MethodRow:
     trained_by_unlabelled: tuple[str, ...]
     """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
     pairs: bool = False
-    """Whether it looks at the second crop of each pair; if not, those crops are not read."""
+    """Whether it uses the second crop of each pair; if not, those crops are not read."""
     year: int | None = None
     """Of the publication; none for what is older than the field, or not published."""
     venue: str = ""
@@ -195,7 +195,7 @@ METHODS: dict[str, MethodRow] = {
         year=2022,
         venue="MICCAI",
         faithful=FAULT_NOT_KEPT,
-        idea="Answers withstand the worst small change, and features lie close to their class.",
+        idea="Predictions withstand the worst small change, and features lie close to their class.",
         trained_by_unlabelled=(
             *("network", "separation.projector"),
             *("separation.predictor", "separation.selectors"),

@@ -35,14 +35,14 @@ class TraCoCoConfig(CoTrainingConfig):
     its own probability is below beta. `minimum`: the least probability of all classes is below
     beta, and then all but the most likely class are unlearnt, which is Eq. (8) to the letter."""
     translation: bool = True
-    """Translation consistency, Eq. (3); without it the second crops are not looked at."""
+    """Translation consistency, Eq. (3); without it the second crops are not used."""
     consistency_weight: float = Field(default=1.0, ge=0)
     """alpha 1, Eq. (3)."""
     entropy_weight: float = Field(default=0.1, ge=0)
     """alpha 2, Eq. (3)."""
     stop_gradient: bool = False
-    """Take the first crop's answer as given in Eq. (4), so that only the second follows it. The
-    paper names neither as the teacher, and both move; one alone was no better."""
+    """Treat the first crop's prediction as fixed in Eq. (4), so that only the second follows it.
+    The paper names neither as the teacher, and both move; one alone was no better."""
 
 
 class TraCoCo(CoTraining):

@@ -22,7 +22,7 @@ class NetworkFacts:
     """Whether it takes strides, which say otherwise."""
 
     def own_strides(self, dimensions: int) -> Strides:
-        """Its levels where it is not told otherwise."""
+        """Its levels where nothing else is asked for."""
         return ((2,) * dimensions,) * self.halvings
 
 

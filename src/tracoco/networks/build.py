@@ -39,9 +39,9 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         filters: channels of the finest level.
         options: further arguments of a MONAI network.
         crop: voxels per axis; a MONAI network is made to fit it and tried on it.
-        strides: how it goes down its levels, for networks that can be told; else its own.
-        normalisation: of its maps, for networks that can be told; else its own.
-        decoder: its layers, for networks that can be told; else its own.
+        strides: how it goes down its levels, for networks that have a choice; else its own.
+        normalisation: of its maps, for networks that have a choice; else its own.
+        decoder: its layers, for networks that have a choice; else its own.
     """
     if strides:
         check_strided(name, dimensions)
@@ -57,15 +57,15 @@ def build_network(  # noqa: PLR0913 - each is given by its name
         )
     module, _, builder = facts.builders[dimensions].partition(":")
     network_class = getattr(import_module(f"tracoco.networks.{module}"), builder)
-    told: dict[str, Any] = {"strides": strides} if strides else {}
+    choices: dict[str, Any] = {"strides": strides} if strides else {}
     if facts.strided:
-        told |= {"normalisation": normalisation, "decoder": decoder}
-    network: Network = network_class(channels, classes, filters, **told)
+        choices |= {"normalisation": normalisation, "decoder": decoder}
+    network: Network = network_class(channels, classes, filters, **choices)
     return network
 
 
 def is_strided(name: str, dimensions: int) -> bool:
-    """Whether a network can be told how to go down its levels."""
+    """Whether the strides of a network can be chosen."""
     return not name.startswith(PREFIX) and network_facts(name, dimensions).strided
 
 

@@ -125,11 +125,11 @@ def convert(released: Released, network: nn.Module) -> dict[str, Tensor]:
         if source in found and found[source].shape != wanted[name].shape
     ]
     problems = {"missing": missing, "left over": left_over, "of another shape": shapes}
-    told = [f"{len(names)} {kind} ({_some(names)})" for kind, names in problems.items() if names]
-    if told:
+    misfits = [f"{len(names)} {kind} ({_some(names)})" for kind, names in problems.items() if names]
+    if misfits:
         raise UserError(
-            f"{released.source} does not fit {released.naming.about}: tensors {', '.join(told)}. "
-            "Variants of the network with other layers cannot be imported"
+            f"{released.source} does not fit {released.naming.about}: tensors "
+            f"{', '.join(misfits)}. Variants of the network with other layers cannot be imported"
         )
     state = {
         name: found.get(source, wanted[name]).detach().to(wanted[name].dtype).clone()

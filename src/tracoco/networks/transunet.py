@@ -115,7 +115,7 @@ class Layer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Each token takes the mean of all, weighted by how well their keys answer its query."""
+    """Each token takes the mean of all, weighted by how well their keys match its query."""
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()

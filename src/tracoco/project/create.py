@@ -1,4 +1,4 @@
-"""How a project comes to be: the data is looked at, divided and planned, then all is written."""
+"""How a project comes to be: the data is surveyed, split and planned, then all is written."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -120,7 +120,7 @@ class SplitChoice:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A project that is in order as far as names go; no voxel was looked at."""
+    """A project that is in order as far as names go; no voxel was read."""
 
     cases: tuple[Case, ...]
     splits: Splits

@@ -50,7 +50,7 @@ class LabelValue:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Every image and every label value; labels of unlabelled cases are not looked at."""
+    """Every image and every label value; labels of unlabelled cases are not read."""
 
     cases: tuple[CaseStatistics, ...]
     labels: tuple[LabelValue, ...]

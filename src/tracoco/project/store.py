@@ -92,7 +92,7 @@ def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: 
 def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:
     """Some foreground voxels [N, 3], always the same for a case.
 
-    No class has more than an equal share, so that a small structure is not lost among large ones.
+    No class has more than an equal part, so that a small structure is not lost among large ones.
     """
     generator = np.random.default_rng(int(digest(id_)[:16], 16))
     present = np.unique(label[label > 0])
@@ -154,7 +154,7 @@ class StoredCase:
         return self._open("label")
 
     def foreground(self) -> NDArray[np.int32]:
-        """Some foreground voxels, int32 [N, 3]; each class has an equal share."""
+        """Some foreground voxels, int32 [N, 3]; each class has an equal part."""
         return self._open("foreground")
 
     def _open(self, part: str) -> NDArray[Any]:

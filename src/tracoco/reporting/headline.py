@@ -74,7 +74,7 @@ def _time_tile(seconds: list[float]) -> Tile:
 def warnings(run: RunRecord) -> list[str]:
     """What changes the meaning of the figures."""
     method = METHODS.get(run.config.method.name)
-    found = [f"Mind: {method.caution}."] if method and method.caution else []
+    found = [f"Warning: {method.caution}."] if method and method.caution else []
     if run.chosen_on_test:
         found.append(
             f"Of this run, {CHOSEN_ON_TEST} (training.select_on=test, as in many papers): what is "

@@ -65,11 +65,11 @@ def _fraction_chart(run: RunRecord) -> Chart | None:
 
 def _weight_chart(log: Sequence[StepRecord]) -> Chart | None:
     """How much the adaptive weight lets unlabelled crops count, and what it goes by."""
-    weight = _adaptive(log, lambda told: told.weight)
+    weight = _adaptive(log, lambda entry: entry.weight)
     if not len(weight):
         return None
-    known = _adaptive(log, lambda told: told.known)
-    agreement = _adaptive(log, lambda told: told.agreement)
+    known = _adaptive(log, lambda entry: entry.known)
+    agreement = _adaptive(log, lambda entry: entry.agreement)
     drawn = _drawn(
         {
             "weight": weight,

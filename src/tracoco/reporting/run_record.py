@@ -1,4 +1,4 @@
-"""A run as its folder tells it, read once for everything that is said about it."""
+"""A run as its folder describes it, read once for the whole report."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

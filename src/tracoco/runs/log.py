@@ -70,8 +70,8 @@ class StepRecord:
         entry: dict[str, Any] = {name: getattr(self, name) for name in names}
         entry["health"] = _health_to_json(self.health)
         if self.unlabelled:
-            told = asdict(self.unlabelled)
-            entry["unlabelled"] = {key: value for key, value in told.items() if value is not None}
+            values = asdict(self.unlabelled)
+            entry["unlabelled"] = {key: value for key, value in values.items() if value is not None}
         lists = {name: list(getattr(self, name)) for name in ("skipped", *CLASS_LISTS)}
         entry |= {name: values for name, values in lists.items() if values}
         for name, dice in (("validation", self.validation_dice), ("test", self.test_dice)):

@@ -189,7 +189,7 @@ def accelerate(
     faults = dict(_faults(method, wanted, device, crops))
     if "channels_last" in faults:
         store_weights(method, channels_last=False)
-    precision, told = settle_precision(
+    precision, note = settle_precision(
         method, wanted.precision, device, crops, recorded=recorded, agree=agree
     )
     if wanted.checkpointing:
@@ -202,7 +202,7 @@ def accelerate(
         checkpointing=wanted.checkpointing,
         # On a CPU torch's fused step rounds otherwise, and runs would not be what they were.
         fused_optimizer=device.type == "cuda",
-        notes=tuple(note for note in (told, *faults.values()) if note),
+        notes=tuple(line for line in (note, *faults.values()) if line),
     )
 
 

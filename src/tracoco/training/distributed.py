@@ -113,7 +113,7 @@ def joined_process(device: str) -> Iterator[Process]:
     process = Process(dist.get_rank(), world_size, local)
     try:
         yield process
-        process.wait()  # nobody hangs up while another is still talking
+        process.wait()  # none leaves while another still exchanges tensors
     finally:
         dist.destroy_process_group()
 

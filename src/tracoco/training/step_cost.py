@@ -32,7 +32,7 @@ from tracoco.training.acceleration import PRECISIONS, accelerate, checkpoint_lev
 
 
 def noise_batch(config: Config, plan: Plan, size: Size) -> Batch:
-    """Crops of this size in pairs that overlap by three quarters; only what the method looks at."""
+    """Crops of this size in pairs that overlap by three quarters; only what the method uses."""
     row = method_row(config.method.name)
     labelled, unlabelled = config.data.batch
     count = labelled + (unlabelled if row.trained_by_unlabelled else 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import Stopped
-from tracoco.studies.benchmark import workers as crew
+from tracoco.studies.benchmark import workers
 from tracoco.studies.benchmark.workers import run_workers
 
 Process = subprocess.Popen[bytes]
@@ -26,25 +26,25 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     """The processes that were started; what a worker is to do stands in place of the arguments."""
     processes = []
 
-    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001 - as crew calls it
+    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001 - as workers calls it
         with log.open("wb") as file:
             command = [sys.executable, "-c", *arguments]
             processes.append(subprocess.Popen(command, stdout=file, stderr=file))
         return processes[-1]
 
-    monkeypatch.setattr(crew, "_start", start)
-    monkeypatch.setattr(crew, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(workers, "_start", start)
+    monkeypatch.setattr(workers, "POLL_SECONDS", 0.05)
     return processes
 
 
 def test_workers_end_when_nobody_can_be_shown_how_far_they_are(
     tmp_path: Path, started: list[Process]
 ) -> None:
-    def look() -> None:
+    def on_update() -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        run_workers([WAITING], [tmp_path / "0.log", tmp_path / "1.log"], look)
+        run_workers([WAITING], [tmp_path / "0.log", tmp_path / "1.log"], on_update)
     assert [process.returncode for process in started] == [-signal.SIGTERM] * 2
 
 
@@ -59,7 +59,7 @@ def test_the_first_worker_ends_when_the_second_does_not_start(
 def test_a_signal_while_workers_start_stops_them(
     tmp_path: Path, started: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start: Callable[[Sequence[str], int, Path], Process] = crew._start
+    start: Callable[[Sequence[str], int, Path], Process] = workers._start
 
     def interrupted(arguments: Sequence[str], jobs: int, log: Path) -> Process:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -68,7 +68,7 @@ def test_a_signal_while_workers_start_stops_them(
     # Without this, a signal that nobody notes would end the tests.
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        monkeypatch.setattr(crew, "_start", interrupted)
+        monkeypatch.setattr(workers, "_start", interrupted)
         with pytest.raises(Stopped, match="goes on from here"):
             run_workers([WAITING], [tmp_path / "0.log"], nothing)
     finally:
@@ -107,10 +107,10 @@ def test_workers_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if users:
         monkeypatch.setenv("OMP_NUM_THREADS", users)
-    monkeypatch.setattr(crew, "available_cores", lambda: 7)
+    monkeypatch.setattr(workers, "available_cores", lambda: 7)
     given: dict[str, str] = {}
     monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: given.update(env))
-    crew._start([], 2, tmp_path / "logs" / "0.log")
+    workers._start([], 2, tmp_path / "logs" / "0.log")
     assert (given["OMP_NUM_THREADS"], given["OMP_WAIT_POLICY"]) == (threads, "passive")
 
 

@@ -148,7 +148,7 @@ class CoTraining(Method):
         return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
 
     def needed_crops(self, batch: Batch) -> Tensor:
-        """All crops, or those with labels if only these are looked at before they are mixed.
+        """All crops, or those with labels if only these are used before they are mixed.
 
         With pseudo-labels from a pass of their own and CutMix the others go through the networks
         twice as it is. BatchNorm with joint statistics takes them from all crops, so that there all

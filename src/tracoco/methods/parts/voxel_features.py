@@ -1,4 +1,4 @@
-"""Features of single voxels: which are drawn, how they are taken from maps, what looks at them."""
+"""Features of single voxels: which are drawn, how maps give them, which heads use them."""
 
 import torch
 import torch.nn.functional as F

@@ -193,7 +193,7 @@ def check(
 
     Args:
         material: from `gather`; labels of its unlabelled cases stay closed.
-        on_case: called with the id of each case once it has been looked at.
+        on_case: called with the id of each case once it has been checked.
         workers: processes, each with one case in memory; None for as many as suit the machine.
     """
     surveys = {one.case.id: one for one in survey_cases(_tasks(material), on_case, workers)}

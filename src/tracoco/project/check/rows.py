@@ -17,7 +17,7 @@ from tracoco.scans.scan import ScanHeader, Shape
 
 Severity = Literal["error", "warning"]
 
-# The last sentence of a message is the way out, or the last clause if there is only one sentence.
+# The last sentence of a message says how to fix it, or the last clause of a single sentence.
 _SENTENCE = re.compile(r"(.*)\. (?=[A-Z`])(.*)", re.DOTALL)
 _CLAUSE = re.compile(r"(.*); (.*)", re.DOTALL)
 
@@ -69,7 +69,7 @@ def noted(rows: list[Row], case: str = "", file: Path | None = None) -> Iterator
 
 
 def _row(message: str, case: str, file: Path | None) -> Row:
-    """Take a message apart; the file is not said twice where the message starts with it."""
+    """Take a message apart; the file is not repeated where the message starts with it."""
     match = _SENTENCE.fullmatch(message) or _CLAUSE.fullmatch(message)
     problem, fix = match.groups() if match else (message, "")
     if file:

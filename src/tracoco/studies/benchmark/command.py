@@ -29,7 +29,7 @@ class Shown:
     table: Table
     rows: list[dict[str, Any]]
     problems: tuple[str, ...]
-    """What workers failed of, to be told after the table."""
+    """Why workers failed, to be printed after the table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if sys.platform != "win32":
     import fcntl
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""What disks answer that cannot lock."""
+"""Error numbers of disks that cannot lock files."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What the paper holds, by name, and how each table and figure is answered."""
+"""What the paper holds, by name, and how each table and figure is made."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,7 +23,7 @@ ANALYSES = {
         "How hard MSE, CE and CRC pull, for sure and unsure pseudo-labels",
     ),
 }
-"""Tables that need no training: what answers them, and their title."""
+"""Tables that need no training: the function that makes them, and their title."""
 
 FIGURES = {
     "supervised-by-labels": (
@@ -52,7 +52,7 @@ FIGURES = {
     ),
     "context": (
         "tracoco.studies.paper.figures.context:context",
-        "One scan, two translated crops, and where the answers differ in their overlap",
+        "One scan, two translated crops, and where the predictions differ in their overlap",
     ),
 }
 """What draws each figure, and its title."""
@@ -60,7 +60,7 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An answer for a person and for a program."""
+    """A table or figure for a person and for a program."""
 
     table: "RenderableType"
     values: dict[str, Any]
@@ -134,6 +134,6 @@ def _check_options(
 
 
 def _found(target: str) -> Any:
-    """What answers, imported only now: torch takes seconds."""
+    """The function, imported only now: torch takes seconds."""
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)

@@ -84,7 +84,7 @@ def explain_slips() -> str:
 
 
 def show_gradients(request: PaperRequest) -> Shown:  # noqa: ARG001 - needs no project
-    """All gradients; those of MSE are marked where the paper's slips show."""
+    """All gradients; those of MSE are marked where the paper's misprints show."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
     for heading in ("pseudo-label", "of the first class", "prediction", "loss"):
         table.add_column(heading)

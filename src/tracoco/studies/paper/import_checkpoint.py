@@ -173,12 +173,12 @@ def import_checkpoint(
         len(released.tensors) - len(released.unused),
         tuple(released.unused),
         scaling,
-        tuple(_notes(released, wanted, plan, scaling, told=intensities is not None)),
+        tuple(_notes(released, wanted, plan, scaling, chosen=intensities is not None)),
     )
 
 
 def _dataset(preset: str) -> str:
-    load_config(preset)  # an unknown name is told with the nearest one
+    load_config(preset)  # an unknown name is an error with the nearest one
     dataset = preset.partition("-")[0]
     if dataset not in DATASETS:
         raise UserError(
@@ -290,7 +290,7 @@ def _write(
 
 
 def _notes(
-    released: Released, wanted: Config, plan: Plan, intensities: Intensities, *, told: bool
+    released: Released, wanted: Config, plan: Plan, intensities: Intensities, *, chosen: bool
 ) -> list[str]:
     notes = []
     if released.filters != wanted.network.width:
@@ -303,7 +303,7 @@ def _notes(
             "intensities stay as they are in the files: give scans that are normalised as those "
             "that the network was trained on"
         )
-    elif not told and released.naming.namesake:
+    elif not chosen and released.naming.namesake:
         notes.append(
             f"{released.naming.namesake} names its layers like TraCoCo, but does not scale "
             "intensities to [0, 1]; for its weights add --intensities stored"

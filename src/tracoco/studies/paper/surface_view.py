@@ -164,7 +164,7 @@ def _layer(mask: NDArray[np.bool_], rays: Rays, style: _ClassStyle) -> tuple[Flo
 
 
 def _blurred(mask: NDArray[np.bool_], sigma: Floats) -> Floats:
-    """A smooth field that is `LEVEL` at the surface; specks that the blur would hide stay."""
+    """A smooth field that is `LEVEL` at the surface; small parts that the blur would hide stay."""
     field: Floats = ndimage.gaussian_filter(mask.astype(np.float32), sigma)
     parts, count = ndimage.label(mask)
     peaks = np.array([1.0, *ndimage.maximum(field, parts, range(1, count + 1))])
