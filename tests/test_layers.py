@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from scripts.measure_code import static_rows
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
@@ -50,6 +51,18 @@ def test_a_module_imports_only_what_stands_above_it(path: Path) -> None:
 
 def test_every_folder_has_its_place() -> None:
     assert {layer(path) for path in FILES} <= set(ORDER)
+
+
+def test_the_code_base_stays_within_its_measures() -> None:
+    figures = {name: figure.split(" ")[0] for name, figure in static_rows()}
+    assert int(figures["files"]) <= 245
+    assert 100 <= int(figures["lines of a file, median"]) <= 150
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= 350
+    assert int(figures["files under 60 lines with one importer"]) <= 8
+    assert float(figures["import lines, part of all code lines"]) <= 12
+    assert int(figures["modules that one method imports, at most"]) <= 20
+    assert int(figures["imports of training in inference"]) == 0
+    assert int(figures["longest chain of method classes"]) <= 3
 
 
 def test_no_module_is_called_utils() -> None:

@@ -14,7 +14,14 @@ from pydantic import (
 )
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.settings import MethodChoice, Settings, checked, in_plain_words, with_new_names
+from tracoco.settings import (
+    LossConfig,
+    MethodChoice,
+    Settings,
+    checked,
+    in_plain_words,
+    with_new_names,
+)
 
 BATCH = (2, 2)
 """Labelled and unlabelled crops of a step where neither plan nor settings say otherwise: as in the
@@ -121,29 +128,6 @@ class NetworkConfig(Settings):
     def width(self) -> int:
         """Channels of the finest level. Those of the plan are filled in before."""
         return self.filters or FILTERS
-
-
-class LossConfig(Settings):
-    """What labels teach: weighted cross-entropy and Dice. The defaults are the paper's Eq. (2)."""
-
-    cross_entropy: float = Field(default=1.0, ge=0)
-    """Weight of the mean cross-entropy of all voxels."""
-    dice: float = Field(default=1.0, ge=0)
-    """Weight of the mean Dice loss of the classes."""
-    dice_background: bool = False
-    """Whether the background is one of these classes."""
-    dice_per_crop: bool = False
-    """Dice of each crop, then their mean, in place of one Dice over all labelled crops."""
-    dice_linear: bool = False
-    """Denominators of Dice are sums of probabilities, in place of sums of their squares."""
-    dice_smooth: float = Field(default=1e-5, gt=0)
-    """Added to numerator and denominator of Dice."""
-
-    @model_validator(mode="after")
-    def _teaches(self) -> "LossConfig":
-        if not (self.cross_entropy or self.dice):
-            raise ValueError("loss.cross_entropy and loss.dice are both 0; labels teach nothing")
-        return self
 
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {

@@ -1,9 +1,16 @@
-"""The base of all settings: frozen, checked, with errors that name the key that was meant."""
+"""The base of all settings, frozen and checked, and those settings that methods are built from."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from tracoco.errors import UserError, did_you_mean
 
@@ -60,6 +67,29 @@ def _fields(model: type, place: Sequence[str]) -> list[str]:
             return []
         model = inner
     return list(model.model_fields) if issubclass(model, BaseModel) else []
+
+
+class LossConfig(Settings):
+    """What labels teach: weighted cross-entropy and Dice. The defaults are the paper's Eq. (2)."""
+
+    cross_entropy: float = Field(default=1.0, ge=0)
+    """Weight of the mean cross-entropy of all voxels."""
+    dice: float = Field(default=1.0, ge=0)
+    """Weight of the mean Dice loss of the classes."""
+    dice_background: bool = False
+    """Whether the background is one of these classes."""
+    dice_per_crop: bool = False
+    """Dice of each crop, then their mean, in place of one Dice over all labelled crops."""
+    dice_linear: bool = False
+    """Denominators of Dice are sums of probabilities, in place of sums of their squares."""
+    dice_smooth: float = Field(default=1e-5, gt=0)
+    """Added to numerator and denominator of Dice."""
+
+    @model_validator(mode="after")
+    def _teaches(self) -> "LossConfig":
+        if not (self.cross_entropy or self.dice):
+            raise ValueError("loss.cross_entropy and loss.dice are both 0; labels teach nothing")
+        return self
 
 
 PRESET = "preset"

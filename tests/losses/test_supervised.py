@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco.config import LossConfig
 from tracoco.errors import UserError
 from tracoco.losses.supervised import cross_entropy, dice_loss, supervised_loss
 from tracoco.presets import load_config
+from tracoco.settings import LossConfig
 
 
 def logits_of(*probabilities: tuple[float, ...]) -> Tensor:

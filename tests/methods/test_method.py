@@ -2,7 +2,6 @@ import torch
 from samples import make_batch
 from torch import nn
 
-from tracoco.config import LossConfig
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import dice_loss, supervised_loss
 from tracoco.methods.method import (
@@ -14,7 +13,7 @@ from tracoco.methods.method import (
     uniform_noise,
 )
 from tracoco.networks.statistics import frozen_statistics
-from tracoco.settings import MethodChoice
+from tracoco.settings import LossConfig, MethodChoice
 
 
 class Plain(Method):

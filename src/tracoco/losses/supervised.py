@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tracoco.config import LossConfig
 from tracoco.losses.weighting import masked_mean, zero_outside
+from tracoco.settings import LossConfig
 
 COMMON = LossConfig()
 """Cross-entropy and Dice of the foreground as in the paper, which every method has by default."""

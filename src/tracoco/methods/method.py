@@ -10,12 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tracoco.config import LossConfig
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import COMMON, supervised_loss
 from tracoco.methods import method_class
 from tracoco.methods.health import PseudoLabelHealth
-from tracoco.settings import RENAMED, MethodChoice, Settings, checked
+from tracoco.settings import RENAMED, LossConfig, MethodChoice, Settings, checked
 
 NetworkFactory = Callable[..., nn.Module]
 """Builds the run's network, with fresh weights; or another one for its crops, if it is given a
