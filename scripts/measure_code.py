@@ -32,7 +32,7 @@ PAGE = SOURCE.parent / "docs" / "architecture.md"
 BEGIN = "| figure | value |\n|---|---|\n"
 """Where the figures begin on the page, which ends with them."""
 SHORT = 60
-"""Lines below which a file with a single importer is a slip that could live with that importer."""
+"""Lines below which a file with a single importer could be part of that importer."""
 
 
 def modules() -> dict[str, Path]:
@@ -88,15 +88,15 @@ def static_rows() -> Iterator[tuple[str, str]]:
         name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()
     }
     longest = max(lengths, key=lambda name: lengths[name])
-    slips = [name for name in known if lengths[name] < SHORT and len(importers[name]) == 1]
+    small = [name for name in known if lengths[name] < SHORT and len(importers[name]) == 1]
     counts = [import_lines(path) for path in known.values()]
-    share = sum(imports for imports, _ in counts) / sum(lines for _, lines in counts)
+    fraction = sum(imports for imports, _ in counts) / sum(lines for _, lines in counts)
     yield "files", str(len(known))
     yield "lines", f"{sum(lengths.values()):,}"
     yield "lines of a file, median", f"{median(lengths.values()):.0f}"
     yield "longest file", f"{longest}, {lengths[longest]}"
-    yield f"files under {SHORT} lines with one importer", f"{len(slips)}"
-    yield "import lines, part of all code lines", f"{100 * share:.1f} %"
+    yield f"files under {SHORT} lines with one importer", f"{len(small)}"
+    yield "import lines, part of all code lines", f"{100 * fraction:.1f} %"
     yield "modules that one method imports, at most", _largest_closure(graph)
     yield "imports of training in inference", str(_forbidden(graph))
     yield "longest chain of method classes", _longest_chain()

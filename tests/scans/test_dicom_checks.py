@@ -1,4 +1,4 @@
-"""Series that are refused: each for its own reason, with the folder, the numbers, the way out."""
+"""Series that are refused: each for its own reason, with the folder, the numbers, and the fix."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every file of shared/data/formats loads as stated, or is refused as stated."""
+"""Every file of the collection of formats loads as stated, or is refused as stated."""
 
 from itertools import permutations, product
 from pathlib import Path

@@ -13,7 +13,7 @@ from tracoco.console import counted, progress_console, say
 from tracoco.errors import UserError, raise_all
 from tracoco.project.check.check import Checked, TrainingNeeds, gather
 from tracoco.project.check.check import check as check_material
-from tracoco.project.check.rows import Row, noted
+from tracoco.project.check.problems import Row, noted
 from tracoco.project.create import (
     Proposal,
     SplitChoice,

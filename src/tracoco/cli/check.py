@@ -16,7 +16,7 @@ from tracoco.text import count
 
 if TYPE_CHECKING:
     from tracoco.project.check.check import Needs, TrainingNeeds
-    from tracoco.project.check.rows import Row
+    from tracoco.project.check.problems import Row
 
 SHOWN = 4
 """Cases of one problem that the table names before it counts the rest; --json has all."""

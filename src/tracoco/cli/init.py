@@ -32,7 +32,7 @@ def init(
     ] = 0,
     test: Annotated[int, typer.Option(min=0, help="Labelled cases to hold out as a test set.")] = 0,
     group_pattern: Annotated[
-        str | None, typer.Option(help="Finds the patient in a case's name, e.g. '(patient\\d+)'.")
+        str | None, typer.Option(help="Regular expression for the patient, e.g. '(patient\\d+)'.")
     ] = None,
     hide_labels: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Use only N labels, as a simulation.")
@@ -41,7 +41,8 @@ def init(
         str | None, typer.Option(help="Split of the paper: la, pancreas, brats19 or acdc.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="la, pancreas, brats19 or acdc, as downloaded.")
+        str | None,
+        typer.Option(help="Data set of the paper as downloaded: la, pancreas, brats19, acdc."),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="With --recipe: the download is incomplete.")
@@ -49,7 +50,9 @@ def init(
     crop_by_label: Annotated[
         bool, typer.Option("--crop-by-label", help="With --recipe: crop around the structure.")
     ] = False,
-    dimensions: Annotated[int, typer.Option(min=2, max=3, help="2 for slices.")] = 3,
+    dimensions: Annotated[
+        int, typer.Option(min=2, max=3, help="3: networks see volumes; 2: they see slices.")
+    ] = 3,
     memory_gb: Memory = None,
     device: PlannedFor = None,
     update: Annotated[
@@ -58,7 +61,10 @@ def init(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the pairing and write nothing.")
     ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that read scans.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of processes. Default: chosen by machine and data."),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

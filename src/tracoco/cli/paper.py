@@ -41,8 +41,8 @@ def paper(
 ) -> None:
     """Print a table or draw a figure of the paper.
 
-    Without a project, what was published. With one, what is missing is run or resumed first, and
-    stands beside it.
+    Without a project, it shows what was published. With one, it first runs or resumes what is
+    missing, and shows your results beside the published ones.
 
     Example: tracoco paper component-ablation --project la=heart --seeds 3
     """

@@ -12,8 +12,8 @@ from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
 from tracoco.methods import METHODS
 from tracoco.reporting import charts, details, headline, pictures
-from tracoco.reporting.health import health_charts
 from tracoco.reporting.pictures import read_case
+from tracoco.reporting.pseudo_labels import health_charts
 from tracoco.reporting.run_record import RunRecord, ScoreSet, worst_median_best
 from tracoco.reporting.tables import context_meaning, context_remarks
 

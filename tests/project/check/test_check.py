@@ -14,7 +14,7 @@ from tracoco.project import survey
 from tracoco.project.check import check as needs
 from tracoco.project.check.check import Checked, check, disk_rows, gather
 from tracoco.project.check.data_set import set_rows
-from tracoco.project.check.rows import check_case
+from tracoco.project.check.problems import check_case
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan

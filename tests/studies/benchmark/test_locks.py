@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.studies.benchmark.workers import check_locks, in_hand
+from tracoco.studies.benchmark.worker_processes import check_locks, in_hand
 
 
 def test_a_run_that_someone_has_in_hand_is_left_to_them(tmp_path: Path) -> None:
@@ -26,7 +26,8 @@ def test_a_run_that_someone_has_in_hand_is_left_to_them(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_killed_worker_is_gone(tmp_path: Path) -> None:
     code = (
-        "import pathlib, sys, time; from tracoco.studies.benchmark.workers import in_hand\n"
+        "import pathlib, sys, time\n"
+        "from tracoco.studies.benchmark.worker_processes import in_hand\n"
         "with in_hand(pathlib.Path(sys.argv[1])) as mine:\n"
         "    print(mine, flush=True); time.sleep(60)"
     )

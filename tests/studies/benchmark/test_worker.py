@@ -8,7 +8,7 @@ from small_grid import BROKEN, RESULT, SOUND, Untrained, untrained
 
 from tracoco.errors import Stopped, UserError
 from tracoco.studies.benchmark.results import Results
-from tracoco.studies.benchmark.workers import in_hand, work
+from tracoco.studies.benchmark.worker_processes import in_hand, work
 
 
 def test_a_run_that_fails_does_not_keep_the_next_from_being_done(tmp_path: Path) -> None:

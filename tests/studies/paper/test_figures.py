@@ -20,14 +20,14 @@ from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.figure import Drawn, show_figure
 from tracoco.studies.paper.figures import labels as figures_labels
 from tracoco.studies.paper.figures import thresholds as figures_thresholds
-from tracoco.studies.paper.figures.labels import doubled_counts, label_counts, label_runs
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     COUNTS,
     FigureRun,
     figure_notes,
     preset_for,
     result_notes,
 )
+from tracoco.studies.paper.figures.labels import doubled_counts, label_counts, label_runs
 from tracoco.studies.paper.figures.thresholds import SETTINGS, thresholds
 from tracoco.studies.paper.request import PaperRequest
 
@@ -76,7 +76,7 @@ def test_notes_say_whose_data_and_settings_it_is(
     about, seeds = figure_notes(ask(seeds=3), "", "brats19-50")
     assert "drawn from 'project', not from the paper's brats19" in about
     assert seeds == f"seeds 0 to 2, their mean; runs: {small.root / 'paper'}"
-    papers = "tracoco.studies.paper.figures.settings.is_the_papers"
+    papers = "tracoco.studies.paper.figures.figure_settings.is_the_papers"
     monkeypatch.setattr(papers, lambda _, data: data == "la")
     changed, _ = figure_notes(ask("la"), "la", "brats19-50")
     assert "settings were changed" in changed

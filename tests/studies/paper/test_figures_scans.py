@@ -23,8 +23,8 @@ from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.figures import confidence as figures_confidence
 from tracoco.studies.paper.figures.confidence import confidence, confidence_counts, sure_shares
 from tracoco.studies.paper.figures.context import choose_pair, context, crop_labels
+from tracoco.studies.paper.figures.figure_settings import FigureRun
 from tracoco.studies.paper.figures.qualitative import qualitative
-from tracoco.studies.paper.figures.settings import FigureRun
 from tracoco.studies.paper.request import PaperRequest
 
 Ask = Callable[..., PaperRequest]

@@ -16,7 +16,7 @@ from tracoco.project.folder import Project
 from tracoco.runs.log import read_log
 from tracoco.studies.paper.figures import time as figures_time
 from tracoco.studies.paper.figures.divergence import Stage, divergence, over_runs, stages
-from tracoco.studies.paper.figures.settings import FigureRun
+from tracoco.studies.paper.figures.figure_settings import FigureRun
 from tracoco.studies.paper.figures.time import half_interquartile, step_seconds, training_time
 from tracoco.studies.paper.request import PaperRequest
 

@@ -9,9 +9,9 @@ from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
 from tracoco.studies.paper.figures import divergence as figures_divergence
-from tracoco.studies.paper.figures.settings import FigureRun
+from tracoco.studies.paper.figures.figure_settings import FigureRun
 from tracoco.studies.paper.request import PaperRequest
-from tracoco.studies.paper.rows import table_rows
+from tracoco.studies.paper.table_rows import table_rows
 
 COTRAINING = ("cps", "cac-co", "tracoco")
 SHARED = {

@@ -21,8 +21,8 @@ from tracoco.studies.paper.case_lists import case_list
 from tracoco.studies.paper.contents import Shown, contents_table, paper_content
 from tracoco.studies.paper.fill import fill
 from tracoco.studies.paper.request import PaperRequest, is_the_papers, parse_projects
-from tracoco.studies.paper.results import filled_json, filled_tables
-from tracoco.studies.paper.rows import MULTISCALE, SETTINGS, TABLES, PaperRow, table_rows
+from tracoco.studies.paper.result_tables import filled_json, filled_tables
+from tracoco.studies.paper.table_rows import MULTISCALE, SETTINGS, TABLES, PaperRow, table_rows
 
 SMALL = (
     "network.filters=4",
@@ -204,7 +204,7 @@ def test_contents_name_tables_and_figures_once() -> None:
 
 def test_rows_of_methods_that_are_not_here_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {name: row for name, row in METHODS.items() if name != "urpc"}
-    monkeypatch.setattr("tracoco.studies.paper.rows.METHODS", kept)
+    monkeypatch.setattr("tracoco.studies.paper.table_rows.METHODS", kept)
     shown = paper_content("pancreas", PaperRequest({}), rows=("URPC", "UA-MT"))
     rows = {row["row"]: row for row in shown.values["rows"]}
     assert rows["URPC"]["notes"] == ["this version does not have the method"]

@@ -11,7 +11,7 @@ from typing import Any
 from tracoco.errors import UserError
 from tracoco.project.cases import Case, source_bytes, unsafe_ids
 from tracoco.project.check.data_set import set_rows
-from tracoco.project.check.rows import CaseCheck, Row, check_case, error_rows, fault, noted
+from tracoco.project.check.problems import CaseCheck, Row, check_case, error_rows, fault, noted
 from tracoco.project.folder import Project
 from tracoco.project.layouts import find_cases
 from tracoco.project.plan import Plan

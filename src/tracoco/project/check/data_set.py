@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracoco.project.check.rows import CaseCheck, Row, fault, warning
+from tracoco.project.check.problems import CaseCheck, Row, fault, warning
 from tracoco.project.plan import Plan
 from tracoco.project.splits import TRAINING
 from tracoco.scans.scan import ScanHeader

@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.project.layouts import case_folders, community, label_folder, nnunet, table
+from tracoco.project.layouts import case_folders, community, csv_table, label_folder, nnunet
 from tracoco.project.layouts.pairing import Found, Layout, contents
 
 __all__ = ["LAYOUTS", "Found", "Layout", "find_cases"]
 
 LAYOUTS = (
     Layout(
-        "csv", "a .csv file with columns image, label, group, split", table.recognises, table.find
+        "csv",
+        "a .csv file with columns image, label, group, split",
+        csv_table.recognises,
+        csv_table.find,
     ),
     Layout("nnunet", "imagesTr, labelsTr and dataset.json", nnunet.recognises, nnunet.find),
     Layout(

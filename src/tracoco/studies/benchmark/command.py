@@ -19,7 +19,7 @@ from tracoco.studies.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.studies.benchmark.results import Results
 from tracoco.studies.benchmark.runner import Runner
 from tracoco.studies.benchmark.state import Watch, grid_rows, progress_table
-from tracoco.studies.benchmark.workers import check_locks, run_workers, work
+from tracoco.studies.benchmark.worker_processes import check_locks, run_workers, work
 
 
 @dataclass(frozen=True, slots=True)

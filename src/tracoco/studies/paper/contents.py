@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.studies.paper.rows import TABLES
+from tracoco.studies.paper.table_rows import TABLES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ANALYSES = {
     "complexity": (
-        "tracoco.studies.paper.complexity:show_complexity",
+        "tracoco.studies.paper.inference_cost:show_complexity",
         "Parameters, multiply-accumulates and seconds a case of each network",
     ),
     "gradient-analysis": (
@@ -94,7 +94,7 @@ def paper_content(
     shown: Shown
     _check_options(name, request, rows, out)
     if name in TABLES:
-        shown = _found("tracoco.studies.paper.results:show_results")(name, request, rows)
+        shown = _found("tracoco.studies.paper.result_tables:show_results")(name, request, rows)
     elif name in ANALYSES:
         shown = _found(ANALYSES[name][0])(request)
     elif name in FIGURES:

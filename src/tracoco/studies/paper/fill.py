@@ -11,7 +11,7 @@ from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import RunResult
 from tracoco.studies.benchmark.runner import Runner, Scoring
 from tracoco.studies.paper.request import PaperRequest, is_the_papers
-from tracoco.studies.paper.rows import PaperRow
+from tracoco.studies.paper.table_rows import PaperRow
 
 
 @dataclass(frozen=True, slots=True)

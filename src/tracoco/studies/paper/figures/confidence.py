@@ -14,7 +14,7 @@ from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.project.store import Store, StoredCase
 from tracoco.studies.paper.figure import Drawn, Row
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,

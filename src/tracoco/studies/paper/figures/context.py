@@ -32,7 +32,7 @@ from tracoco.studies.paper.figures.drawing_style import (
     pixel_size,
     show_slice,
 )
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,

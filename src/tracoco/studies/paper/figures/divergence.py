@@ -9,7 +9,7 @@ from tracoco.errors import UserError
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.studies.paper.figure import Drawn, Row
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,

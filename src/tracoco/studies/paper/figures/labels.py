@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from tracoco.studies.benchmark.results import RunResult, over_seeds
 from tracoco.studies.paper.case_lists import labelled_cases
 from tracoco.studies.paper.figure import Drawn, Row
-from tracoco.studies.paper.figures.result_drawings import LabelPoint, by_label_count
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     COUNTS,
     FigureRun,
     figure_notes,
@@ -16,6 +15,7 @@ from tracoco.studies.paper.figures.settings import (
     runner_of,
     tested_runs,
 )
+from tracoco.studies.paper.figures.result_drawings import LabelPoint, by_label_count
 from tracoco.studies.paper.published import published, published_figure
 from tracoco.studies.paper.request import PaperRequest
 

@@ -24,7 +24,7 @@ from tracoco.studies.paper.figures.drawing_style import (
     outline_slice,
     show_slice,
 )
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,

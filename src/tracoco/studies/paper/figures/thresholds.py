@@ -2,8 +2,7 @@
 
 from tracoco.studies.benchmark.results import over_seeds
 from tracoco.studies.paper.figure import Drawn, Row
-from tracoco.studies.paper.figures.result_drawings import ThresholdPoint, threshold_curves
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,
@@ -13,6 +12,7 @@ from tracoco.studies.paper.figures.settings import (
     stated,
     tested_runs,
 )
+from tracoco.studies.paper.figures.result_drawings import ThresholdPoint, threshold_curves
 from tracoco.studies.paper.request import PaperRequest
 
 OWN = "brats19-50"

@@ -13,7 +13,7 @@ from tracoco.runs.build import choose_device
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
 from tracoco.studies.paper.figure import Drawn
-from tracoco.studies.paper.figures.settings import (
+from tracoco.studies.paper.figures.figure_settings import (
     FigureRun,
     figure_notes,
     preset_for,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import UserError, raise_all
-from tracoco.project.check.rows import Row, error_rows, noted
+from tracoco.project.check.problems import Row, error_rows, noted
 
 FILE = Path("scan.nii")
 

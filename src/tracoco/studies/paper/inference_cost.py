@@ -24,7 +24,7 @@ from tracoco.studies.paper.contents import Shown
 from tracoco.studies.paper.fill import FilledRow
 from tracoco.studies.paper.published import Published, published
 from tracoco.studies.paper.request import PaperRequest
-from tracoco.studies.paper.rows import PaperRow
+from tracoco.studies.paper.table_rows import PaperRow
 from tracoco.text import number
 
 CLASSES = {"la": 2, "pancreas": 2, "brats19": 2, "acdc": 4}

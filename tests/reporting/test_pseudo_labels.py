@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tracoco.reporting.health import health_charts
+from tracoco.reporting.pseudo_labels import health_charts
 from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:

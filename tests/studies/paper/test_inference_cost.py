@@ -16,12 +16,12 @@ from tracoco.evaluation import complexity as counting
 from tracoco.evaluation.complexity import Complexity
 from tracoco.runs.build import run_method
 from tracoco.studies.benchmark.results import RunResult
-from tracoco.studies.paper.complexity import CONVENTION, DIFFERENCES, NOTABLE, with_costs
 from tracoco.studies.paper.contents import paper_content
 from tracoco.studies.paper.fill import FilledRow
+from tracoco.studies.paper.inference_cost import CONVENTION, DIFFERENCES, NOTABLE, with_costs
 from tracoco.studies.paper.request import PaperRequest
-from tracoco.studies.paper.results import filled_json, filled_tables
-from tracoco.studies.paper.rows import TABLES, table_rows
+from tracoco.studies.paper.result_tables import filled_json, filled_tables
+from tracoco.studies.paper.table_rows import TABLES, table_rows
 
 COUNTED = ("la", "pancreas", "brats19", "acdc")
 """Tables that the paper has complexities in."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tracoco.errors import Stopped
-from tracoco.studies.benchmark import workers
-from tracoco.studies.benchmark.workers import run_workers
+from tracoco.studies.benchmark import worker_processes as workers
+from tracoco.studies.benchmark.worker_processes import run_workers
 
 Process = subprocess.Popen[bytes]
 WAITING = "import time; time.sleep(60)"
@@ -117,7 +117,7 @@ def test_workers_share_the_cores_unless_the_user_says_otherwise(
 OWN_FILE = """
 import sys
 from pathlib import Path
-from tracoco.studies.benchmark.workers import run_workers
+from tracoco.studies.benchmark.worker_processes import run_workers
 from tracoco.methods import MethodRow, register_method
 
 REGISTER

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from tracoco.errors import UserError, did_you_mean
 from tracoco.studies.benchmark.results import Spread, over_seeds
-from tracoco.studies.paper.complexity import CONVENTION, with_costs
 from tracoco.studies.paper.contents import Shown
 from tracoco.studies.paper.fill import FilledRow, fill
+from tracoco.studies.paper.inference_cost import CONVENTION, with_costs
 from tracoco.studies.paper.request import PaperRequest
-from tracoco.studies.paper.rows import TABLES, PaperRow, table_rows
+from tracoco.studies.paper.table_rows import TABLES, PaperRow, table_rows
 from tracoco.text import UNDEFINED, number
 
 FIGURES = {"dice": "Dice %", "jaccard": "Jaccard %", "asd": "ASD voxel", "hd95": "95HD voxel"}
