@@ -60,9 +60,9 @@ MUTANTS = [
     Mutant("translation: weights exchanged", TRANSLATION, "consistency_weight * divergences", "entropy_weight * divergences"),
     Mutant("translation: gradient not stopped", TRANSLATION, "first.detach() if stop_gradient", "first if stop_gradient"),
     Mutant("translation: padding counts", TRANSLATION, "masked_mean(voxels, overlap.mask(index))", "masked_mean(voxels)"),
-    Mutant("supervised: no Dice", SUPERVISED, " + dice_loss(logits, label, valid)", ""),
-    Mutant("supervised: no cross-entropy", SUPERVISED, "cross_entropy(logits, label, valid) + ", ""),
-    Mutant("Dice: background counts", SUPERVISED, "[1:].mean()", ".mean()"),
+    Mutant("supervised: no Dice", SUPERVISED, " + form.dice * dice", ""),
+    Mutant("supervised: no cross-entropy", SUPERVISED, "form.cross_entropy * entropy + ", ""),
+    Mutant("Dice: background counts", SUPERVISED, "else classes[1:].mean()", "else classes.mean()"),
     Mutant("Dice: softmax along the wrong axis", SUPERVISED, "logits.softmax(dim=1)", "logits.softmax(dim=-1)"),
     Mutant("Dice: wrong sign", SUPERVISED, "1 - (2 * shared", "1 + (2 * shared"),
     Mutant("Dice: padding counts", WEIGHTING, "else maps * valid.unsqueeze(1)", "else maps"),
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant("pairs: shifted the other way", "data/batch.py", "np.subtract(here.start, there.start)", "np.subtract(there.start, here.start)", ("tests/api/test_own_loops.py",)),
     Mutant("CutMix: box and rest exchanged", MIXING, "given[self.partner], values)", "values, given[self.partner])"),
     Mutant("CutMix: a crop is its own partner", MIXING, "torch.randint(1, count, ())", "torch.randint(0, 1, ())"),
-    Mutant("CutMix: pseudo-labels not mixed", COTRAINING, "[mix(peer) for peer in peers], mix(valid)", "peers, mix(valid)"),
+    Mutant("CutMix: pseudo-labels not mixed", COTRAINING, "(mix(pseudo_labels[0]), mix(pseudo_labels[1]))", "pseudo_labels"),
     Mutant("CutMix: crops not mixed", COTRAINING, "self.logits(mix(crops))", "self.logits(crops)"),
     Mutant("TraCoCo: lambda not applied to CRC", TRACOCO, "semi_supervised: weight * ", "semi_supervised: "),
     Mutant("TraCoCo: lambda not applied to KL", TRACOCO, "weight * self.config.consistency", "self.config.consistency"),
@@ -118,7 +118,9 @@ def is_caught(mutant: Mutant) -> bool:
         path = source / "tracoco" / mutant.file
         text = path.read_text(encoding="utf-8")
         if mutant.old not in text:
-            sys.exit(f"{mutant.fault}: {mutant.file} has no {mutant.old!r} any more; mend the list")
+            sys.exit(
+                f"{mutant.fault}: {mutant.file} has no {mutant.old!r} any more; correct the list"
+            )
         path.write_text(text.replace(mutant.old, mutant.new, 1), encoding="utf-8")
         return not tests_pass(source, mutant.tests)
 
@@ -138,7 +140,7 @@ def tests_pass(source: Path, tests: Iterable[str]) -> bool:
 def main() -> None:
     """Try every mutant; fail if one survives."""
     if not tests_pass(ROOT / "src", dict.fromkeys(test for m in MUTANTS for test in m.tests)):
-        sys.exit("the tests fail without any fault; mend them first")
+        sys.exit("the tests fail without any fault; correct them first")
     survivors = []
     for number, mutant in enumerate(MUTANTS, start=1):
         caught = is_caught(mutant)
