@@ -2,8 +2,10 @@
 
 A preset is for a data set or a machine. A recipe says how a method is trained: `common` is the same
 for all methods, `released/NAME.yaml` has what the authors of a method run. Its section `all` holds
-for any data, and further sections have the names of presets that they add to. The paper's presets
-stand on `paper`, which is a recipe itself: another one that is asked for takes its place.
+for any data, and further sections have the names of presets that they add to. Such a file may stand
+on another one, or on a preset: section by section, its own numbers come after those of its base.
+The paper's presets stand on `paper`, which is a recipe itself: another one that is asked for takes
+its place. A preset that states `recipe: released` has the recipe of its method's authors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,6 +23,8 @@ from tracoco.settings import PRESET, MethodChoice
 Values = dict[str, Any]
 RECIPES = ("common", "released")
 """Recipes that can be asked for."""
+AS_RELEASED = "-as-released"
+"""How the presets end that state `recipe: released`; sections of recipes have no such ending."""
 
 
 def load_config(preset: str | None = None, overrides: Sequence[str] = ()) -> Config:
@@ -31,6 +35,8 @@ def load_config(preset: str | None = None, overrides: Sequence[str] = ()) -> Con
     """
     stated = read_preset(preset) if preset else {}
     recipe = with_overrides({}, overrides).get("recipe")
+    if recipe is None and stated.get("recipe") in RECIPES:
+        recipe = stated["recipe"]
     if recipe is not None:
         name = (with_overrides(stated, overrides).get("method") or {}).get("name")
         stated = _with_recipe(preset, str(recipe), name or MethodChoice().name)
@@ -61,6 +67,9 @@ class ReleasedRecipe:
 
     source: str
     """The files that the numbers are from."""
+    made_for: tuple[str, ...]
+    """Presets of the data sets that the release trains on; for other data its numbers are carried
+    over."""
     normalisation: str
     """How their scans are normalised, as a plan says it; empty if it is not known."""
     settings: Values
@@ -83,19 +92,36 @@ def released_recipe(method: str, presets: Sequence[str] = ()) -> ReleasedRecipe:
             f"there is no released recipe of '{method}': its authors have published no code that "
             "could be followed; leave --recipe out, or use --recipe common"
         )
-    sections = yaml.safe_load(_released_file(method).read_text(encoding="utf-8"))
-    values: Values = {"recipe": "released", "method": {"name": method}}
+    layers = _released_layers(method)
+    own = layers[-1]
+    named = {"recipe": "released", "method": {"name": method}}
+    values: Values = {}
+    for section in ("all", *(name.removesuffix(AS_RELEASED) for name in reversed(presets))):
+        for layer in layers:
+            values = merged(merged(values, layer.get(section) or {}), named)
+    made_for = tuple(own.get("made_for") or ())
+    return ReleasedRecipe(own["source"], made_for, own.get("normalisation", ""), values)
+
+
+def _released_layers(name: str) -> list[Values]:
+    """The sections of a recipe's file, after those of the files that it stands on."""
+    file = _released_file(name)
+    if not file.is_file():
+        return [{"all": read_preset(name)}]
+    sections: Values = yaml.safe_load(file.read_text(encoding="utf-8"))
     base = sections.get("base")
-    if base:
-        values = merged(values, yaml.safe_load(_released_file(base).read_text(encoding="utf-8")))
-    for name in ("all", *reversed(presets)):
-        values = merged(values, sections.get(name) or {})
-    return ReleasedRecipe(sections["source"], sections.get("normalisation", ""), values)
+    return [*(_released_layers(base) if base else []), sections]
 
 
-def released_text(method: str) -> str:
-    """The recipe of a method's authors as it is shipped, with its comments."""
-    return _released_file(method).read_text(encoding="utf-8")
+def released_text(name: str) -> str:
+    """The recipe of a method's authors, or one that others stand on, with its comments."""
+    return _released_file(name).read_text(encoding="utf-8")
+
+
+def released_names() -> list[str]:
+    """All recipes of methods' authors, and those that they stand on, sorted."""
+    folder = resources.files("tracoco") / "presets" / "released"
+    return sorted(f.name.removesuffix(".yaml") for f in folder.iterdir())
 
 
 def _released_file(name: str) -> Traversable:
