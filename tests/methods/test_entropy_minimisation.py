@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 from fixed_predictions import Answering, by_halves, everywhere
 from samples import make_batch, make_method, measured
 
@@ -70,3 +71,13 @@ def test_only_unlabelled_voxels_inside_count() -> None:
     assert measured(method.health(output, batch)) == pytest.approx(health, rel=1e-5)
     batch.first.valid[2:] = False
     assert method(batch, STEPS).terms["entropy"].item() == 0.0
+
+
+def test_on_all_crops_the_labelled_ones_count_too() -> None:
+    batch = make_batch(labelled=1, unlabelled=1)
+    sure, unsure = everywhere(1 - 1e-7, 1e-7), everywhere(0.5, 0.5)
+    terms = {}
+    for on in ("unlabelled", "all"):
+        method = make(Answering(torch.cat([unsure, sure])), on=on, unsupervised_weight=1.0)
+        terms[on] = method(batch, STEPS).terms["entropy"].item()
+    assert terms == pytest.approx({"unlabelled": 0.0, "all": 0.5}, abs=1e-4)
