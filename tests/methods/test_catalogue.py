@@ -8,7 +8,8 @@ import pytest
 
 from tracoco.methods import METHODS, method_class
 from tracoco.methods.catalogue import About, method_settings, read_about
-from tracoco.methods.table import FAULT_NOT_KEPT, Faithful
+from tracoco.methods.table import COMMON_RECIPE, RELEASED_RECIPE, Faithful
+from tracoco.presets import has_released_recipe, released_recipe
 
 SOURCE = re.compile(
     r"releas|publi|paper|original|ours|SSL4MIS|TraCoCo|UA-MT|FixMatch|Eq\. \(|those of `"
@@ -31,13 +32,20 @@ def test_every_method_has_a_file_and_every_file_a_method() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_exactly_one_of_three_and_says_what_it_means(name: str) -> None:
+def test_a_method_has_one_of_four_labels_and_its_recipe_bears_it_out(name: str) -> None:
     row, about = METHODS[name], told(name)
     assert row.faithful in get_args(Faithful)
     assert about.formulas
     assert about.readings
-    faults = [line for line in about.readings if "Not kept:" in line]
-    assert bool(faults) == (row.faithful == FAULT_NOT_KEPT), "say which fault of the release"
+    assert has_released_recipe(name) == (row.faithful in {RELEASED_RECIPE, COMMON_RECIPE})
+    if row.faithful == RELEASED_RECIPE:
+        assert released_recipe(name).made_for, "a data set of the field that it is reproduced for"
+
+
+@pytest.mark.parametrize("name", ["duwm", "patchcl", "cross-ald", "bcp-caussl"])
+def test_a_paper_that_was_not_read_is_said_so(name: str) -> None:
+    assert "paper was not consulted" in METHODS[name].caution
+    assert "was not consulted" in " ".join(told(name).readings)
 
 
 @pytest.mark.parametrize("name", DATED)

@@ -1,8 +1,9 @@
-"""DUWM (Wang et al., MICCAI 2020): a mean teacher weighted by two uncertainties; our reading.
+"""DUWM (Wang et al., MICCAI 2020): a mean teacher weighted by two uncertainties.
 
-There is no release, and the paper's formulas were not at hand. Known are the parts: a teacher
-asked several times, uncertainty of its prediction and of its feature channels as weights of a
-consistency on all crops, and a term that lowers uncertainty. How they are put together is ours.
+It is a reconstruction: there is no release, and the paper (arXiv 2010.09298) was not consulted but
+for its abstract. Known are the parts: a teacher asked several times, uncertainty of its prediction
+and of its feature channels as weights of a consistency on all crops, and a term that lowers
+uncertainty. How they are put together is ours.
 """
 
 import torch
