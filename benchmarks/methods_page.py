@@ -59,14 +59,15 @@ def _section(entry: MethodEntry) -> str:
     caution = f"\nWarning: {row.caution}.\n" if row.caution else ""
     formulas = "\n".join(about.formulas)
     left_out = f"\nNot written:\n\n{_bullets(about.not_written)}" if about.not_written else ""
+    recipe = f"\nReleased recipe:\n\n{_bullets(entry.released_recipe)}"
     return (
         f"\n## {entry.name}\n\n{row.idea} *{about.reference}* **{row.faithful}**\n"
         f"{caution}\n```text\n{formulas}\n```\n\nReadings:\n\n{_bullets(about.readings)}{left_out}"
-        f"{_settings(entry.settings or ())}"
+        f"{recipe if entry.released_recipe else ''}{_settings(entry.settings or ())}"
     )
 
 
-def _bullets(lines: list[str]) -> str:
+def _bullets(lines: Sequence[str]) -> str:
     return "".join(f"- {line}\n" for line in lines)
 
 

@@ -13,6 +13,7 @@ KEYS = [
     *("method", "year", "venue", "idea", "faithful", "caution", "teaches"),
     *("networks", "averaged", "decoders", "passes", "passes_without_gradient", "time", "memory"),
 ]
+LAST = ("released_recipe", "settings")
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_as_json_the_list_is_one_object_with_lower_case_keys(tracoco: Any) -> No
     assert (code, err) == (0, "")
     assert [row["method"] for row in rows] == list(METHODS)
     assert all(list(row) == KEYS for row in rows)
-    assert rows[3]["faithful"] == "as published, fault of the release not kept"
+    assert rows[3]["faithful"] == "released recipe reproduced"
     assert rows[3]["teaches"] == ["student"]
 
 
@@ -67,6 +68,8 @@ def test_one_method_is_told_with_formulas_readings_and_settings(tracoco: Any) ->
     shared = out.index("  rampup_steps = not given\n    Steps until the weight")
     assert own < shared
     assert "Not written" not in out
+    assert "Released recipe, chosen by --recipe released\n  - from UA-MT: code/train_LA" in out
+    assert "Released recipe" not in tracoco("duwm")[1]
     assert "Not written" in (told := tracoco("ac-mt")[1])
     assert "  - The two variants that look for errors" in told
 
@@ -75,7 +78,7 @@ def test_as_json_one_method_is_one_row_with_its_details(tracoco: Any) -> None:
     code, out, err = tracoco("ua-mt", "--json")
     (row,) = json.loads(out)["rows"]
     assert (code, err) == (0, "")
-    assert list(row) == [*KEYS, "reference", "formulas", "readings", "not_written", "settings"]
+    assert list(row) == [*KEYS, "reference", "formulas", "readings", "not_written", *LAST]
     setting = next(each for each in row["settings"] if each["name"] == "passes")
     assert setting["default"] == 8
     assert setting["about"].startswith("Passes of the teacher")

@@ -66,14 +66,20 @@ def _details(entry: "MethodEntry") -> RenderableType:
     if about:
         parts += [_indented(about.reference)]
         parts += ["", Text("Formulas", "bold"), *map(_indented, about.formulas)]
-        for title, lines in (("Readings", about.readings), ("Not written", about.not_written)):
-            if lines:
-                parts += ["", Text(title, "bold"), _columns([("-", line) for line in lines])]
+        parts += _listed("Readings", about.readings) + _listed("Not written", about.not_written)
+    parts += _listed("Released recipe, chosen by --recipe released", entry.released_recipe)
     heading = Text("Settings, changed by --set method.NAME=VALUE", "bold")
     parts += ["", heading, *_settings(entry.settings or ())]
     if about:
         parts += ["", Text("Letters", "bold"), _columns(NOTATION)]
     return Group(*parts, "", *(Text(line, "dim") for line in LEGEND[:-1]))
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[RenderableType]:
+    """Lines below their title, if there are any."""
+    if not lines:
+        return []
+    return ["", Text(title, "bold"), _columns([("-", line) for line in lines])]
 
 
 def _settings(settings: Sequence["Setting"]) -> list[RenderableType]:

@@ -23,6 +23,7 @@ import yaml
 from pydantic import BaseModel
 
 from tracoco.methods import METHODS, MethodRow, method_class, method_row
+from tracoco.methods.recipe_lines import recipe_lines
 from tracoco.settings import Settings
 
 NOTATION = (
@@ -151,6 +152,8 @@ class MethodEntry:
     """None where nothing was measured."""
     about: About | None = None
     """None in a list, and for a method that is not of this package."""
+    released_recipe: tuple[str, ...] = ()
+    """How its authors train it, in a few lines; none in a list, and where it is not known."""
     settings: tuple[Setting, ...] | None = None
     """None in a list: to know them takes an import of the method."""
 
@@ -191,7 +194,9 @@ class MethodEntry:
         if self.settings is None:
             return values
         texts = {key: getattr(self.about, key, None) for key in DETAILS}
-        return values | texts | {"settings": [asdict(setting) for setting in self.settings]}
+        recipe = {"released_recipe": list(self.released_recipe)}
+        settings = {"settings": [asdict(setting) for setting in self.settings]}
+        return values | texts | recipe | settings
 
 
 COSTS = tuple(field.name for field in fields(MethodCost))
@@ -206,8 +211,13 @@ def all_methods() -> list[MethodEntry]:
 
 
 def method_details(name: str) -> MethodEntry:
-    """The entry of one method with its formulas, readings and settings; imports the method."""
+    """The entry of one method with all that is told of it; imports the method."""
     method_row(name)
     (entry,) = (each for each in all_methods() if each.name == name)
     settings = method_settings(method_class(name).Config)
-    return replace(entry, about=read_about(name), settings=tuple(settings))
+    return replace(
+        entry,
+        about=read_about(name),
+        released_recipe=tuple(recipe_lines(name)),
+        settings=tuple(settings),
+    )
