@@ -1,8 +1,9 @@
 """The released recipe of a method in a few lines, as `tracoco methods NAME` tells it."""
 
-from tracoco.config import Config, LossConfig, OptimizerConfig
+from tracoco.config import Config, OptimizerConfig
 from tracoco.methods import METHODS
 from tracoco.presets import has_released_recipe, load_config, released_recipe
+from tracoco.settings import LossConfig
 
 PROTOCOLS = {"la": "la-8", "pancreas": "pancreas-12", "acdc": "acdc-7", "brats19": "brats19-25"}
 """The preset that stands for each data set of the field."""
