@@ -217,7 +217,7 @@ def test_the_other_backbones_take_a_step_at_full_size(changes: tuple[str, ...]) 
     step_once(load_config("brats19", [*changes, "data.unlabelled_batch=2"]))
 
 
-def step_once(config: Config) -> None:
+def step_once(config: Config, step: int = 1000) -> None:
     torch.manual_seed(0)
     plan = plan_of(config)
     method = run_method(config, plan)
@@ -225,11 +225,11 @@ def step_once(config: Config) -> None:
     batch = make_batch(plan.dimensions, plan.classes, labelled=1, unlabelled=2, size=crop)
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01)
     before = [parameter.detach().clone() for parameter in method.inference_network().parameters()]
-    method.before_step(batch, 1000)
-    loss = torch.stack(list(method(batch, 1000).terms.values())).sum()
+    method.before_step(batch, step)
+    loss = torch.stack(list(method(batch, step).terms.values())).sum()
     loss.backward()
     optimizer.step()
-    method.after_step(StepOutput({}), make_batch(2), 1000)
+    method.after_step(StepOutput({}), make_batch(2), step)
     after = method.inference_network().parameters()
     assert loss.isfinite()
     assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
