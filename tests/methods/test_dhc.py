@@ -1,14 +1,18 @@
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fixed_predictions import Answering, by_halves, everywhere
-from samples import make_batch, make_method
+from samples import make_batch, make_method, make_project
 from torch import nn
 
 from tracoco.methods.dhc import DHC
+from tracoco.presets import load_config
+from tracoco.training.distributed import Process
+from tracoco.training.experiment import Experiment
 
 STEPS = 30
 
@@ -32,7 +36,7 @@ def test_the_peers_cross_entropy_by_hand_and_its_ramp() -> None:
         batch = make_batch()
         batch.labels[:] = 0  # so that the second network's weights do not begin with a 0 for 1
         term = method(batch, step).terms["ce"].item()
-        assert term == pytest.approx(-ramp * (math.log(0.1) + math.log(0.2)), rel=1e-4)
+        assert term == pytest.approx(-0.1 * ramp * (math.log(0.1) + math.log(0.2)), rel=1e-4)
 
 
 def test_all_crops_are_taught_by_peers() -> None:
@@ -40,7 +44,7 @@ def test_all_crops_are_taught_by_peers() -> None:
     batch = make_batch()
     batch.labels[:] = 0
     batch.first.valid[2:] = False
-    assert method(batch, STEPS).terms["ce"].item() > 1
+    assert method(batch, STEPS).terms["ce"].item() > 0.1
 
 
 def test_each_learns_from_the_others_labels_alone() -> None:
@@ -98,7 +102,8 @@ def test_the_supervised_loss_is_weighted() -> None:
         return loss
 
     def second_network(foreground: float) -> float:
-        dice = 1 - 2 * 0.25 * foreground / (foreground**2 + 0.25)
+        voxels = 2 * 16**3
+        dice = 1 - (0.5 * foreground * voxels + 1) / ((foreground + 0.25) * voxels + 1)
         return 2 * dice - math.log(foreground)
 
     difference = supervised(0.4) - supervised(0.6)
@@ -129,7 +134,7 @@ def test_peers_teach_nothing_in_padding() -> None:
     batch.labels[:] = 0
     batch.first.valid[..., 8:] = False
     found = method(batch, STEPS).terms["ce"].item()
-    assert found == pytest.approx(-math.log(0.1) - math.log(0.2), rel=1e-4)
+    assert found == pytest.approx(-0.1 * (math.log(0.1) + math.log(0.2)), rel=1e-4)
 
 
 def test_weights_go_on_from_a_checkpoint() -> None:
@@ -143,6 +148,18 @@ def test_weights_go_on_from_a_checkpoint() -> None:
         outcomes.append([term.item() for term in each(make_batch(classes=4), STEPS).terms.values()])
     assert outcomes[0] == outcomes[1]
     assert bool(other.distribution.started)
+
+
+def test_rarity_begins_at_the_labels_of_all_labelled_scans(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    experiment = Experiment.of(project, load_config("demo", ["method.name=dhc"]))
+    method = experiment.method(Process(0, 1, torch.device("cpu")))
+    assert isinstance(method, DHC)
+    # With two classes the rarer one, here the balls, has all the weight.
+    background, balls = experiment.class_voxels
+    assert background > balls > 0
+    assert method.distribution.weights.tolist() == [0.0, 2.0]
+    assert bool(method.distribution.started)
 
 
 def test_the_prediction_is_the_mean_of_logits_and_members_follow_it() -> None:

@@ -54,6 +54,14 @@ def test_the_average_of_rarity_begins_at_the_labels() -> None:
     assert second == pytest.approx([0.57, middle, 2.43])
 
 
+def test_the_average_of_rarity_begins_at_all_labels_where_these_are_known() -> None:
+    weights = DistributionWeights(3, decay=0.9, labelled=(900, 90, 10))
+    middle = 3 * math.log(10) / math.log(90)
+    assert weights.weights.tolist() == pytest.approx([0.0, middle, 3.0])
+    batch, unlabelled = torch.tensor([1, 1, 1]), torch.tensor([10, 90, 900])
+    assert weights(batch, unlabelled).tolist() == pytest.approx([0.3, middle, 2.7])
+
+
 def test_a_dice_that_stays_leaves_only_what_is_missing() -> None:
     # Dice: 2 * 1 / (2 + 1) of class 0, 2 * 1 / (1 + 2) of class 1.
     weights = DifficultyWeights(2, steps=2)

@@ -1,5 +1,6 @@
 """DHC (Wang et al., MICCAI 2023): co-training against two kinds of imbalance between classes."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -38,9 +39,17 @@ def weighted_cross_entropy(logits: Tensor, label: Tensor, valid: Tensor, weights
     return (loss * weight).sum() / weight.sum().clamp(min=torch.finfo(weight.dtype).tiny)
 
 
+SMOOTH = 1.0
+"""Added to numerator and denominator of the weighted Dice, as released."""
+
+
 def weighted_dice_loss(logits: Tensor, label: Tensor, valid: Tensor, weights: Tensor) -> Tensor:
-    """1 - Dice of each foreground class, times its weight, then the mean of the classes."""
-    return (weights * class_dice_losses(logits, label, valid))[1:].mean()
+    """1 - Dice of each foreground class, times its weight, then the mean of the classes.
+
+    Denominators are sums of probabilities, as released.
+    """
+    losses = class_dice_losses(logits, label, valid, linear=True, smooth=SMOOTH)
+    return (weights * losses)[1:].mean()
 
 
 SMALLEST = 1e-8
@@ -105,24 +114,28 @@ class DistributionWeights(nn.Module):
     weights: Tensor
     started: Tensor
 
-    def __init__(self, classes: int, decay: float) -> None:
-        """Nothing is known before the first step.
+    def __init__(self, classes: int, decay: float, labelled: Sequence[int] = ()) -> None:
+        """The average begins at the labels of all scans, where these are known.
 
         Args:
             classes: how many there are, with the background.
             decay: fraction of the weights that each step keeps.
+            labelled: voxels of each class in all labelled scans; if not given, the average begins
+                at the labels of the first step.
         """
         super().__init__()
         self.decay = decay
-        self.register_buffer("weights", torch.ones(classes))
-        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+        first = rarity(torch.tensor(labelled)) if labelled else torch.ones(classes)
+        self.register_buffer("weights", first)
+        self.register_buffer("started", torch.tensor(bool(labelled)))
 
     @torch.no_grad()
     def forward(self, labelled: Tensor, unlabelled: Tensor) -> Tensor:
         """Take in how often each class comes, [C]; the weight of each class, [C].
 
         Args:
-            labelled: voxels among the labels; they are where the average begins.
+            labelled: voxels among the labels of this step, where the average begins if the first
+                weights are not known.
             unlabelled: voxels among the pseudo-labels.
         """
         past = torch.where(self.started, self.weights, rarity(labelled))
@@ -157,8 +170,9 @@ def _scaled(weights: Tensor) -> Tensor:
 class DHCConfig(Settings):
     """Settings of `dhc`, by default those of its release."""
 
-    unsupervised_weight: float = Field(default=1.0, ge=0)
-    """Largest weight of what the peers teach."""
+    unsupervised_weight: float = Field(default=0.1, ge=0)
+    """Largest weight of what the peers teach: 0.1 in the command that the authors give, 1 where
+    their script is called without it."""
     rampup_steps: PositiveInt | None = None
     """Steps until the weight is at its largest; the whole run if not given."""
     difficulty_steps: PositiveInt = 50
@@ -174,8 +188,8 @@ class DHC(Peers):
 
     The first gives weight to classes that are hard to learn, the second to those that are rare
     among its pseudo-labels. The weights are also those of the supervised loss, since that is the
-    point of the method. It is made for many classes: with two, the second network's background
-    has no weight at all.
+    point of the method; so this loss has the release's form whatever the settings of `loss` are. It
+    is made for many classes: with two, the second network's background has no weight at all.
     """
 
     Config = DHCConfig
@@ -186,7 +200,9 @@ class DHC(Peers):
         self.classes = facts.classes
         self.rampup_steps = config.rampup_steps or facts.total_steps
         self.difficulty = DifficultyWeights(facts.classes, config.difficulty_steps)
-        self.distribution = DistributionWeights(facts.classes, config.distribution_decay)
+        self.distribution = DistributionWeights(
+            facts.classes, config.distribution_decay, facts.class_voxels
+        )
 
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """Labels, and each other's hard labels, both by class weights of this step."""

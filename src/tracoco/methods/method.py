@@ -38,6 +38,9 @@ class RunFacts:
     """The lowest and the highest intensity that a scan can have."""
     loss: LossConfig = COMMON
     """The form of the supervised loss."""
+    class_voxels: tuple[int, ...] = ()
+    """Voxels of each class in all labelled scans, background first; empty where no scans are at
+    hand, as in a prediction."""
 
 
 class StepOutput(NamedTuple):

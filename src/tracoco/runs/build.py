@@ -1,6 +1,6 @@
 """From a run's settings and plan to its method, the same for training and for prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,8 +55,17 @@ def planned(config: Config, plan: Plan) -> Config:
     )
 
 
-def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
-    """Build the method of a run, its weights drawn from the run's seed."""
+def run_method(
+    config: Config, plan: Plan, steps_per_epoch: int = 1, class_voxels: Sequence[int] = ()
+) -> Method:
+    """Build the method of a run, its weights drawn from the run's seed.
+
+    Args:
+        config: its settings.
+        plan: of its project.
+        steps_per_epoch: for methods whose ramps are given in epochs.
+        class_voxels: of all labelled scans, background first, if these are at hand.
+    """
     config = resolved(config, plan)
     facts = RunFacts(
         classes=plan.classes,
@@ -68,6 +77,7 @@ def run_method(config: Config, plan: Plan, steps_per_epoch: int = 1) -> Method:
         intensity_range=plan.intensity_range,
         intensity_limits=plan.intensity_limits,
         loss=config.loss,
+        class_voxels=tuple(class_voxels),
     )
     network = partial(_network, config, plan)
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business

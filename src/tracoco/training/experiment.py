@@ -170,10 +170,15 @@ class Experiment:
         return [self.store.case(id_) for id_ in ids]
 
     @property
+    def class_voxels(self) -> tuple[int, ...]:
+        """Voxels of each class in the labelled scans, background first."""
+        counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
+        return tuple(np.sum([count for count in counts if count], axis=0).tolist())
+
+    @property
     def labelled_fractions(self) -> dict[str, float]:
         """Fraction of each class in the labelled scans, background first."""
-        counts = [self.store.case(case).class_voxels for case in self.splits.labelled]
-        total = np.sum([count for count in counts if count], axis=0)
+        total = np.asarray(self.class_voxels)
         fractions = (total / total.sum()).tolist()
         return dict(zip(self.plan.class_names, fractions, strict=True))
 
@@ -210,7 +215,8 @@ class Experiment:
     def method(self, process: Process) -> Method:
         """The method with its first weights."""
         batch = self.config.data.batch[0] * process.world_size
-        return run_method(self.config, self.plan, max(1, self.epoch // batch))
+        epoch = max(1, self.epoch // batch)
+        return run_method(self.config, self.plan, epoch, self.class_voxels)
 
     def facts(self, process: Process) -> dict[str, Any]:
         """What the run folder says of the data and of the batch over all processes."""
