@@ -65,7 +65,12 @@ def _shape(labels: Tensor) -> Tensor:
 
 
 class BCPConfig(Settings):
-    """Settings of `bcp`, by default those of its release for the left atrium."""
+    """Settings of `bcp`, by default those of its release for the left atrium.
+
+    A crop is in one mixed crop, so that the student sees half as many as a batch has: of 2 + 2
+    crops 1 in the first stage and 2 in the second, of 4 + 4 as in the release 2 and 4. Take such
+    a batch (`data.labelled_batch`, `data.unlabelled_batch`) where memory allows.
+    """
 
     unsupervised_weight: float = Field(default=0.5, ge=0)
     """What a pseudo-label counts for beside a label; the release's alpha."""
@@ -87,6 +92,9 @@ class BCP(Method):
     At first the student learns from labelled crops that are pasted into each other. The release
     then starts anew from the best weights so far and with the first learning rate; here the
     second stage goes on from the last ones, and the rate is the run's.
+
+    Each half of the mixed crops goes through the student by itself, and each half of the unlabelled
+    crops through the teacher, as in the release: BatchNorm takes its statistics of a half.
     """
 
     Config = BCPConfig
@@ -137,7 +145,9 @@ class BCP(Method):
 
     def pseudo_labels(self, crops: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """The teacher's labels, and the same without small components; padding is background."""
-        found = most_likely(self.teacher(crops)) * valid
+        count = len(crops)
+        halves = crops.split([count // 2, count - count // 2])
+        found = torch.cat([most_likely(self.teacher(half)) for half in halves if len(half)]) * valid
         return found, largest_components(found) if self.config.largest_component else found
 
     def _pretrain(self, labelled: Known, box: Tensor) -> Tensor:
@@ -159,21 +169,22 @@ class BCP(Method):
         labelled = labelled.take(torch.arange(count) % len(labelled.labels))
         unlabelled = unlabelled.take(torch.arange(count) % len(unlabelled.labels))
         first, second = slice(count // 2), slice(count // 2, None)
-        halves = [
-            labelled.take(first).paste(unlabelled.take(first), box),
-            unlabelled.take(second).paste(labelled.take(second), box),
-        ]
-        logits = self.student(torch.cat([half.crops for half in halves])).float()
-        losses = [
-            [
-                supervised_loss(own, half.labels, half.valid & part, self.loss)
-                for part in (~box, box)
-            ]
-            for own, half in zip((logits[first], logits[second]), halves, strict=True)
-        ]
-        (around_label, in_guess), (around_guess, in_label) = losses
-        # The mean of both halves: as much as one supervised loss, as in every other method.
+        around_label, in_guess = self._losses(
+            labelled.take(first).paste(unlabelled.take(first), box), box
+        )
+        around_guess, in_label = self._losses(
+            unlabelled.take(second).paste(labelled.take(second), box), box
+        )
         return {
-            "supervised": (around_label + in_label) / 2,
-            "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess) / 2,
+            "supervised": around_label + in_label,
+            "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess),
         }
+
+    def _losses(self, mixed: Known, box: Tensor) -> tuple[Tensor, Tensor]:
+        """What the student learns around the box and in it."""
+        logits = self.student(mixed.crops).float()
+        around, within = (
+            supervised_loss(logits, mixed.labels, mixed.valid & part, self.loss)
+            for part in (~box, box)
+        )
+        return around, within

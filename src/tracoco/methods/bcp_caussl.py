@@ -18,9 +18,9 @@ class BCPCauSSLConfig(BCPConfig, IndependenceConfig):
     Its code is not public. The values are those of the authors' mean teacher with the same term.
     """
 
-    independence_weight: float = Field(default=1.0, ge=0)
+    independence_weight: float = Field(default=2.0, ge=0)
     """Of how well the student's filters are explained by the teacher's, once a search has been
-    made."""
+    made; 1 in the authors' mean teacher, beside half of the supervised loss."""
 
 
 class BCPCauSSL(BCP):
