@@ -121,11 +121,36 @@ def test_the_bank_has_a_limit() -> None:
     assert min(bank.label) < 10 <= max(bank.label)  # of both crops
 
 
-def test_features_in_the_bank_have_length_one() -> None:
-    contrast = make(positions=50).contrast
+def test_features_in_the_bank_have_length_one_and_are_not_those_that_are_compared() -> None:
+    contrast = make(positions=50, bank=400).contrast
     contrast(Pixelwise(), shifted_batch(), 5)
     lengths = contrast.bank_features.norm(dim=1)[contrast.bank_labels != EMPTY]
     torch.testing.assert_close(lengths, torch.ones(200))
+
+
+def test_the_bank_is_drawn_from_all_of_both_crops_and_not_from_their_overlap() -> None:
+    # Outside of the overlap, which begins at voxel 3 here and ends at 12 there, all is class 1.
+    torch.manual_seed(0)
+    batch = shifted_batch()
+    for crops, inside in ((batch.first, slice(3, None)), (batch.second, slice(None, 13))):
+        crops.values.fill_(1.0)
+        crops.values[:, :, inside, inside, inside] = 0.0
+    network = Pixelwise()
+    head = nn.Conv3d(4, 2, 1)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.zero_()
+        head.weight[1, 0], head.bias[0] = 2.0, 1.0
+    network.head = head
+    contrast = make(noise=0.0, bank=4000).contrast
+    found = contrast(network, batch, 5)
+    assert not found.labels.any()  # what is compared is in the overlap
+    outside = 1 - (13 / 16) ** 3
+    share = (contrast.bank_labels == 1).float().mean().item()
+    assert abs(share - outside) < 0.05
+    batch.second.valid[:] = False  # now the first crops alone fill half of it
+    contrast(network, batch, 6)
+    assert (contrast.bank_labels != EMPTY).sum() == 1000
 
 
 def test_only_the_first_crops_move_the_running_statistics() -> None:

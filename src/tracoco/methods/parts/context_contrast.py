@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.geometry import Box
 from tracoco.methods.method import RunFacts, uniform_noise
+from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels
 from tracoco.networks.network import Network
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.settings import Settings
@@ -47,7 +48,7 @@ def contrast_loss(
     Args:
         first: voxels of the overlap as seen in the first crops.
         second: the same voxels in the same order, as seen in the second crops.
-        bank: features of these and of other voxels.
+        bank: features of any voxels of both crops.
         threshold: a view teaches where its confidence is above this.
         temperature: what similarities are divided by.
     """
@@ -106,7 +107,8 @@ class ContrastConfig(Settings):
     """Voxels of each overlap that are compared, drawn anew at every step. The release compares
     all of a map at an eighth of the resolution; at full resolution they would be too many."""
     bank: int = Field(default=8192, ge=2)
-    """Features to keep away from: half of this step's, half of the step before."""
+    """Features to keep away from: half of this step's, half of the step before. They come from
+    anywhere in both crops of a pair, in the overlap or not, as in the release."""
 
 
 class Contrast(NamedTuple):
@@ -166,7 +168,10 @@ class ContextContrast(nn.Module):
         places = draw_places(batch.first.valid[unlabelled], here, self.config.positions)
         first = self._project(features[unlabelled], logits[unlabelled], here, places)
         second = self._project(*shifted, there, places)
-        bank = self._remember(first, second)
+        bank = self._remember(
+            self._anywhere(features[unlabelled], logits[unlabelled], batch.first.valid[unlabelled]),
+            self._anywhere(*shifted, batch.second.valid[unlabelled]),
+        )
         options = {"threshold": self.config.threshold, "temperature": self.config.temperature}
         # Before the start the weight is 0 but the term is there: processes must agree on terms.
         weight = self.config.contrast_weight if step >= self.start_step else 0.0
@@ -185,9 +190,19 @@ class ContextContrast(nn.Module):
     def _project(
         self, features: Tensor, logits: Tensor, boxes: Sequence[Box], places: Sequence[Tensor]
     ) -> Points:
-        drawn = self.projector(take_places(features, boxes, places))
-        probability = take_places(logits.detach(), boxes, places).softmax(dim=1)
-        return Points(F.normalize(drawn.float(), dim=1), *probability.max(dim=1))
+        return self._points(
+            take_places(features, boxes, places), take_places(logits.detach(), boxes, places)
+        )
+
+    @torch.no_grad()
+    def _anywhere(self, features: Tensor, logits: Tensor, valid: Tensor) -> Points:
+        """Voxels of whole crops, for the bank: half of what it takes from a step."""
+        places = draw_voxels(valid, (len(self.bank_labels) + 1) // 2)
+        return self._points(take_voxels(features, places), take_voxels(logits, places))
+
+    def _points(self, features: Tensor, logits: Tensor) -> Points:
+        projected = self.projector(features).float()
+        return Points(F.normalize(projected, dim=1), *logits.softmax(dim=1).max(dim=1))
 
     @torch.no_grad()
     def _remember(self, *views: Points) -> Bank:
