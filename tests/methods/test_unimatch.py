@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.unimatch import UniMatch
+from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
 
 
@@ -147,6 +149,29 @@ def test_pseudo_labels_carry_no_gradient(term: str) -> None:
         assert strong is None
         assert training is not None
         assert training.flatten(1).any(dim=1).tolist() == 4 * [False] + 2 * [True]
+
+
+def test_batch_norm_sees_the_perturbed_features_of_labelled_crops_too() -> None:
+    # As in the release. Nothing learns from them, so without BatchNorm they are not decoded.
+    facts = RunFacts(2, 1, 2, total_steps=9, steps_per_epoch=1, unlabelled_batch=2)
+    network = partial(
+        build_network, name="light-unet", channels=1, classes=2, dimensions=2, filters=4
+    )
+    choice = MethodChoice(name="unimatch", threshold=0.0)
+    decoded = []
+    for normalisation in ("batch", "instance"):
+        method = build_method(choice, partial(network, normalisation=normalisation), facts)
+        assert isinstance(method, UniMatch)
+        seen = decoded_maps(method)
+        method(make_batch(2), 0).terms["features"].backward()
+        decoded.append(len(seen[0]))
+        gradient = seen[0].grad
+        assert gradient is not None
+        if normalisation == "batch":
+            # The rest has one too: it moves the statistics of what learns.
+            size = gradient.flatten(1).norm(dim=1)
+            assert size[6:].min() > size[:6].max()
+    assert decoded == [8, 6]
 
 
 def test_a_network_without_feature_maps_is_refused() -> None:

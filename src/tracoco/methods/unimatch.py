@@ -8,6 +8,7 @@ from tracoco.data.batch import Batch
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput
 from tracoco.methods.parts.weak_to_strong import WeakToStrong, WeakToStrongConfig
 from tracoco.networks.network import Network, with_features
+from tracoco.networks.statistics import norms_by_batch
 
 
 class UniMatchConfig(WeakToStrongConfig):
@@ -54,14 +55,18 @@ class UniMatch(WeakToStrong):
         return StepOutput(terms, (predictions.own,))
 
     def _training_pass(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits of all crops, and of the unlabelled ones with perturbed features."""
+        """Logits of all crops, and of the unlabelled ones with perturbed features.
+
+        All are decoded together, and the labelled crops are perturbed too, though nothing learns
+        from that: BatchNorm sees them, as in the release. Without BatchNorm they are left out.
+        """
+        first = 0 if norms_by_batch(self.network) else batch.labelled_count
         features = [
-            torch.cat([maps, self._perturb(maps[batch.labelled_count :])])
+            torch.cat([maps, self._perturb(maps[first:])])
             for maps in self.network.encode(batch.first.values)
         ]
-        # Decoded together, so that BatchNorm sees both at once, as in the release.
         logits = self.network.head(self.network.decode(features)).float()
-        return logits[: len(batch.cases)], logits[len(batch.cases) :]
+        return logits[: len(batch.cases)], logits[len(batch.cases) + batch.labelled_count - first :]
 
     def _perturb(self, maps: Tensor) -> Tensor:
         """Take whole channels away, and make the others larger for it."""
