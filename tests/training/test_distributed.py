@@ -12,6 +12,8 @@ def test_alone_a_process_leads_and_shares_nothing() -> None:
         module = torch.nn.Linear(2, 2)
         assert process.wrap(module) is module
         assert process.largest([3, 0]) == [3, 0]
+        assert process.mean_of_some([3.0, 0.5]) == [3.0, 0.5]
+        assert process.mean_of_some([]) == []
 
 
 def test_only_rank_zero_leads() -> None:

@@ -122,6 +122,23 @@ def check_recipe(process: Process, folder: Path) -> None:
     assert len(set(found)) == 1
 
 
+def check_unsure_process(process: Process, folder: Path) -> None:
+    """Pseudo-labels that are sure in one process alone are judged by that one, and none waits."""
+    unlabelled_weight.CHECK_EVERY = 2
+    config = parse_config({"training": {"steps": 4, "unlabelled_weight": "adaptive"}}, "test")
+    for name in ("fixmatch", "unimatch"):
+        method = make_method(name, 2, classes=3, threshold=0.0 if process.rank == 1 else 1.0)
+        trainer = make_trainer(method, process, config, folder, {"a": 0.5, "b": 0.3, "c": 0.2})
+        trainer.fit((own_batch(process, step) for step in range(4)), None, StopRequest())
+        assert trainer.unlabelled
+        state = trainer.unlabelled.state_dict()
+        found: list[Any] = [None] * process.world_size
+        dist.all_gather_object(found, digest(state))
+        assert len(set(found)) == 1, name
+    assert process.mean_of_some([0.25, 0.75] if process.rank == 1 else []) == [0.25, 0.75]
+    assert process.mean_of_some([]) == []
+
+
 def check_stops(process: Process, folder: Path) -> None:
     config = parse_config({"training": {"steps": 9}}, "test")
     trainer = make_trainer(make_method("supervised", 2, classes=3), process, config, folder)
@@ -140,5 +157,6 @@ if __name__ == "__main__":
     with joined_process("cpu") as joined:
         check_equal_state(joined, Path(sys.argv[1]))
         check_recipe(joined, Path(sys.argv[1]))
+        check_unsure_process(joined, Path(sys.argv[1]))
         check_stops(joined, Path(sys.argv[1]))
         Path(sys.argv[1], f"rank{joined.rank}").touch()

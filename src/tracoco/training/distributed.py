@@ -86,6 +86,16 @@ class Process:
         dist.all_reduce(shared)
         return [float(value) for value in shared / self.world_size]
 
+    def mean_of_some(self, values: list[float]) -> list[float]:
+        """The mean of each value over the processes that have them; empty where none has.
+
+        A process has all of them or none, as where the pseudo-labels of its crops were nowhere
+        sure. All processes must call it all the same.
+        """
+        (length,) = self.largest([len(values)])
+        *sums, having = self.mean([*(values or [0.0] * length), float(bool(values))])
+        return [value / having for value in sums] if having else []
+
     def all_agree(self, agreed: bool) -> bool:  # noqa: FBT001 - the value itself
         """Whether it is true in every process."""
         return self.largest([int(not agreed)]) == [0]

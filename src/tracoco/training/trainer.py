@@ -215,8 +215,8 @@ class Trainer:
             with self._as_predicting():
                 found = self.method.predict(batch.first.values[labelled])
             overlaps = structure_overlaps(found, batch.labels, batch.first.valid[labelled])
-            figures = self.process.mean([*overlaps, *weight.mean_figures()])
-            weight.decide(self.step, figures[: len(overlaps)], figures[len(overlaps) :])
+            figures = self.process.mean_of_some(weight.mean_figures())
+            weight.decide(self.step, self.process.mean(overlaps), figures)
             if weight.lost:
                 path = self.folder / supervised_weights(weight.supervised_until)
                 self._restore(load_checkpoint(path, self.process.device))
