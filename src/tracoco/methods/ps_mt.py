@@ -116,9 +116,9 @@ class PSMTConfig(Settings):
     No settings for scans were published.
     """
 
-    unsupervised_weight: float = Field(default=1.0, ge=0)
-    """Largest weight of the teachers' labels; the release has 0.06 to 0.6 with few labels and 1.5
-    with more."""
+    unsupervised_weight: float = Field(default=0.6, ge=0)
+    """Largest weight of the teachers' labels: the release has 0.06 to 0.6 with few labels, as this
+    package is made for, and 1.5 with many."""
     rampup_steps: PositiveInt | None = None
     """Steps of the second stage until the weight is at its largest; 15 % of the run if not given,
     as 12 of the release's 80 epochs."""
