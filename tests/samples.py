@@ -30,8 +30,10 @@ SHAPE = (26, 24, 20)
 SPARING: dict[str, dict[str, object]] = {
     "cross-teaching": {"second": "light-unet"},
     "sassnet": {"discriminator_filters": 4},
+    "caml": {"prototypes": 8},
 }
-"""Settings of methods that would build a large network by default."""
+"""Settings of methods that would build a large network, or want more voxels than small crops have,
+by default."""
 
 
 def write_scan(path: Path, array: np.ndarray, spacing: tuple[float, ...] = (1.0, 1.0, 2.0)) -> None:

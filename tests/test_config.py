@@ -5,7 +5,7 @@ from tracoco.errors import UserError, did_you_mean
 from tracoco.methods import method_class
 from tracoco.methods.method import resolved_choice
 from tracoco.presets import load_config, preset_names, preset_text
-from tracoco.settings import RENAMED, checked, with_new_names, with_old_names
+from tracoco.settings import LACKING, RENAMED, checked, with_new_names, with_old_names
 
 
 def test_overrides_win_over_the_preset_and_the_preset_over_the_defaults() -> None:
@@ -53,6 +53,15 @@ def test_an_old_name_is_read_from_a_run_and_refused_from_a_person(
     message = f"^method {method}: '{old}' was renamed to '{new}'$"
     with pytest.raises(UserError, match=message):
         resolved_choice(given)
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_what_a_run_did_not_record_is_read_as_it_was_then(name: str) -> None:
+    recorded = parse_recorded({"method": {"name": name}}, "a run").method
+    assert resolved_choice(recorded).settings["decoders"] == tuple(LACKING[name]["decoders"])
+    assert resolved_choice(parse_config({"method": {"name": name}}, "").method) != recorded
+    told = {"method": {"name": name, "decoders": "own"}}
+    assert parse_recorded(told, "a run").method.settings["decoders"] == "own"
 
 
 def test_the_table_of_renamed_settings_has_names_that_there_are_and_can_be_read_backwards() -> None:

@@ -127,9 +127,16 @@ RENAMED: dict[str, dict[str, str]] = {
 """Settings of methods that had another name in 0.1.0: for each method, old names and new ones."""
 
 
+LACKING: dict[str, dict[str, Any]] = {
+    "caml": {"decoders": ["transpose", "linear"]},
+    "mc-caussl": {"decoders": ["transpose", "linear", "nearest"]},
+}
+"""Settings that runs of some methods did not record, with the values that leave them as they were."""
+
+
 def with_new_names(method: dict[str, Any]) -> dict[str, Any]:
     """The settings of a method, `name` included, as 0.1.0 recorded them, by the names of today."""
-    return _with_names(method, RENAMED)
+    return LACKING.get(method.get("name", ""), {}) | _with_names(method, RENAMED)
 
 
 def with_old_names(method: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.inference.folding import ready_to_predict
 from tracoco.methods.mc_net import MCNet, MCNetPlus
-from tracoco.methods.method import RunFacts, build_method
-from tracoco.methods.parts.decoders import MeanOfDecoders
+from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
 
@@ -106,14 +106,40 @@ def test_the_mean_of_the_decoders_predicts_or_the_first() -> None:
     assert method.inference_network() is method.decoders.first
 
 
-@pytest.mark.parametrize(("dimensions", "transposed"), [(2, [0, 3]), (3, [3, 0])])
-def test_the_ways_up_are_the_releases(dimensions: int, transposed: list[int]) -> None:
+def transposed(method: Method) -> list[int]:
+    """Transposed convolutions of each decoder."""
     kinds = (nn.ConvTranspose2d, nn.ConvTranspose3d)
-    found = [
+    decoders = method.get_submodule("decoders")
+    assert isinstance(decoders, SeveralDecoders)
+    return [
         sum(isinstance(part, kinds) for part in branch.decoder.modules())
-        for branch in make(dimensions=dimensions).decoders.branches
+        for branch in decoders.branches
     ]
-    assert found == transposed
+
+
+@pytest.mark.parametrize(("dimensions", "expected"), [(2, [0, 3]), (3, [3, 0])])
+def test_without_a_value_the_ways_up_are_the_releases(dimensions: int, expected: list[int]) -> None:
+    assert transposed(make(dimensions=dimensions, decoders=None)) == expected
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_first_decoder_is_the_networks_own(dimensions: int) -> None:
+    assert transposed(make(dimensions=dimensions)) == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("network", "dimensions", "expected"),
+    [("vnet", 3, [4, 0, 0]), ("unet", 2, [0, 4, 0]), ("unet", 3, [0, 4, 0])],
+)
+def test_on_the_releases_networks_that_is_the_releases_order(
+    network: str, dimensions: int, expected: list[int]
+) -> None:
+    facts = RunFacts(2, 1, dimensions, 30, 1, 2)
+    build = partial(
+        build_network, name=network, channels=1, classes=2, dimensions=dimensions, filters=4
+    )
+    for name in ("mc-net-plus", "mc-caussl"):
+        assert transposed(build_method(MethodChoice(name=name), build, facts)) == expected
 
 
 def test_the_ways_up_are_a_setting() -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +21,9 @@ from tracoco.methods.method import (
     evaluating,
     unlabelled_probabilities,
 )
+from tracoco.methods.parts.decoders import ways_up
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
-from tracoco.networks.network import Network, with_features
+from tracoco.networks.network import Network, Up, with_features
 from tracoco.settings import Settings
 
 
@@ -63,8 +64,13 @@ class CaseBank(nn.Module):
         self._cases[case] = features
 
     def draw(self, count: int) -> list[Tensor]:
-        """Up to `count` features of each class, drawn from all cases together."""
-        return [_draw(torch.cat(parts), count) for parts in zip(*self._cases.values(), strict=True)]
+        """`count` features of each class, drawn from all cases together.
+
+        A class that has fewer is left out until it has as many, as in the release: few prototypes
+        would hardly change from step to step.
+        """
+        classes = [torch.cat(parts) for parts in zip(*self._cases.values(), strict=True)]
+        return [_draw(own, count if len(own) >= count else 0) for own in classes]
 
     def get_extra_state(self) -> dict[str, list[Tensor]]:
         """All features; torch saves them among the weights."""
@@ -95,7 +101,8 @@ class RelationConfig(Settings):
     """Voxels of each class, at most, that are compared: those that the plain network is surest
     of."""
     prototypes: PositiveInt = 256
-    """Labelled voxels of each class, at most, that they are compared with."""
+    """Labelled voxels of each class that they are compared with; a class is left out as long as the
+    bank has fewer."""
     normalised: bool = False
     """Compare directions alone. The release takes lengths in, which makes the first steps rough."""
     detached: bool = False
@@ -219,6 +226,10 @@ class CAMLConfig(RelationConfig):
     """Largest weight of the mutual consistency; 1 in the release."""
     relation_weight: float = Field(default=0.1, ge=0)
     """Largest weight of the relations to labelled voxels; 0.05 in the release."""
+    decoders: tuple[Up, Up] | Literal["own"] = "own"
+    """How the plain and the attentive network double the resolution. `own`: the plain one as the
+    network does by itself, the other by a transposed convolution, or by linear interpolation if
+    that is the first. The release has [transpose, linear], on a VNet whose own way is the first."""
     rampup_steps: PositiveInt | None = None
     """Steps until both weights are at their largest. If not given, a fifth of the run: 3,000 of
     15,000, where the release has 6,000 for 4 labelled scans and 2,250 for 16."""
@@ -233,8 +244,9 @@ class CAML(Method):
         super().__init__()
         self.config = config
         self.plain, self.attentive = (with_features(build_network(), "caml") for _ in range(2))
-        self.plain.decoder = self.plain.make_decoder("transpose")
-        self.attentive.decoder = self.attentive.make_decoder("linear")
+        ups = ways_up(self.plain, 2) if config.decoders == "own" else config.decoders
+        for network, up in zip(self._networks, ups, strict=True):
+            network.decoder = network.make_decoder(up)
         insert_attention(self.attentive)
         channels = [network.decoder_channels[-1] for network in self._networks]
         self.relations = Relations(channels, facts.classes, config)

@@ -7,11 +7,8 @@ from tracoco.data.batch import Batch
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.weighting import sigmoid_rampup
 from tracoco.methods.method import NetworkFactory, RunFacts, StepOutput, unlabelled_probabilities
-from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder
+from tracoco.methods.parts.decoders import PredictWith, SeveralDecoders, SharedEncoder, Ways
 from tracoco.methods.parts.independence import Independence, IndependenceConfig, Pairs, filters
-from tracoco.networks.network import Up
-
-WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")
 
 
 class MCCauSSLConfig(IndependenceConfig):
@@ -31,6 +28,10 @@ class MCCauSSLConfig(IndependenceConfig):
     independence_weight: float = Field(default=6.0, ge=0)
     """Of how well each decoder's filters are explained by those of the two others; 3 in the
     release."""
+    decoders: Ways = "own"
+    """How each decoder doubles the resolution. `own`: the first as the network itself does, the two
+    others by the other ways. The release has [transpose, linear, nearest], on a VNet whose own way
+    is the first of these."""
     predict_with: PredictWith = "first"
     """The release tests the first decoder alone."""
 
@@ -48,7 +49,8 @@ class MCCauSSL(SharedEncoder):
     def __init__(
         self, config: MCCauSSLConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
-        decoders = SeveralDecoders("mc-caussl", build_network, WAYS_UP)
+        ups = 3 if config.decoders == "own" else config.decoders
+        decoders = SeveralDecoders("mc-caussl", build_network, ups)
         super().__init__(decoders, config.predict_with)
         self.config = config
         self.rampup_steps = config.rampup_steps or max(1, round(1.2 * facts.total_steps))

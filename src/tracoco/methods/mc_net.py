@@ -16,6 +16,7 @@ from tracoco.methods.parts.decoders import (
     PredictWith,
     SeveralDecoders,
     SharedEncoder,
+    Ways,
     at_crop_size,
     level_heads,
     released_rampup,
@@ -27,7 +28,8 @@ WAYS_UP: dict[int, tuple[Up, ...]] = {
     2: ("linear", "transpose", "nearest"),
     3: ("transpose", "linear", "nearest"),
 }
-"""How the release's decoders double the resolution, by number of dimensions."""
+"""How the release's decoders double the resolution, by number of dimensions: its 2D UNet and its
+VNet have the first way themselves."""
 LARGEST_WEIGHT = {2: 0.2, 3: 2.0}
 """Twice the release's, by number of dimensions, since it learns from labels by half of a Dice loss:
 in 3D by a factor, and in 2D because its Dice lacks the two in the numerator."""
@@ -53,9 +55,10 @@ class MCNetConfig(Settings):
     detached: bool = False
     """Whether a target teaches the other decoder alone. In the release the gradient runs through
     the sharpening as well, from which its numbers presumably come."""
-    decoders: tuple[Up, ...] | None = Field(default=None, min_length=2)
-    """How each decoder doubles the resolution. If not given, by a transposed convolution, then by
-    linear interpolation; in 2D the other way round, as in the release."""
+    decoders: Ways | None = "own"
+    """How each decoder doubles the resolution. `own`: the first as the network itself does, the
+    second by a transposed convolution, or by linear interpolation if that is the first. Without a
+    value as in the release, whatever the network: transposed first in 3D, linear first in 2D."""
     predict_with: PredictWith = "mean"
     """The mean of the decoders, as in the paper, or the first alone, as in the release."""
 
@@ -80,13 +83,20 @@ def disagreement(logits: list[Tensor], batch: Batch, config: MCNetConfig) -> Ten
     )
 
 
+def chosen_ways(config: MCNetConfig, facts: RunFacts, count: int) -> Sequence[Up] | int:
+    """What `SeveralDecoders` takes for so many decoders."""
+    if config.decoders is None:
+        return WAYS_UP[facts.dimensions][:count]
+    return count if config.decoders == "own" else config.decoders
+
+
 class MCNet(SharedEncoder):
     """Two decoders; the sharpened prediction of each is the target of the other."""
 
     Config = MCNetConfig
 
     def __init__(self, config: MCNetConfig, build_network: NetworkFactory, facts: RunFacts) -> None:
-        ups = config.decoders or WAYS_UP[facts.dimensions][:2]
+        ups = chosen_ways(config, facts, 2)
         super().__init__(SeveralDecoders("mc-net", build_network, ups), config.predict_with)
         self.weight = ConsistencyWeight(config, facts)
         self.config = config
@@ -104,7 +114,7 @@ class MCNet(SharedEncoder):
 class MCNetPlusConfig(MCNetConfig):
     """Settings of `mc-net-plus`; its release has those of `mc-net` but for these."""
 
-    decoders: tuple[Up, ...] | None = Field(default=None, min_length=2)
+    decoders: Ways | None = "own"
     """As in `mc-net`, and a third decoder that takes the nearest voxel."""
     predict_with: PredictWith = "first"
     """The first decoder alone, as in the release."""
@@ -120,7 +130,7 @@ class DecodersWithScales(SeveralDecoders):
         self,
         who: str,
         build_network: NetworkFactory,
-        ups: Sequence[Up],
+        ups: Sequence[Up] | int,
         *,
         classes: int,
         scales: Scales,
@@ -130,7 +140,7 @@ class DecodersWithScales(SeveralDecoders):
         Args:
             who: the name of the method, for errors.
             build_network: is called once for each decoder.
-            ups: how each decoder doubles the resolution.
+            ups: how each decoder doubles the resolution, or how many there are.
             classes: channels of the logits.
             scales: levels with a head, counted from the finest; with 1 there is no further head.
         """
@@ -143,7 +153,9 @@ class DecodersWithScales(SeveralDecoders):
                 f"{len(widths)} levels; set method.scales to at most {len(widths)}, or to all"
             )
         coarse = widths[-self.scales : -1]
-        self.coarse_heads = nn.ModuleList(level_heads(coarse, classes, dimensions) for _ in ups)
+        self.coarse_heads = nn.ModuleList(
+            level_heads(coarse, classes, dimensions) for _ in self.branches
+        )
 
     def at_scales(self, crops: Tensor) -> list[list[Tensor]]:
         """Logits of each decoder at each scale, coarse to fine, all at the size of the crops."""
@@ -170,7 +182,7 @@ class MCNetPlus(SharedEncoder):
         decoders = DecodersWithScales(
             "mc-net-plus",
             build_network,
-            config.decoders or WAYS_UP[facts.dimensions],
+            chosen_ways(config, facts, 3),
             classes=facts.classes,
             scales=config.scales,
         )

@@ -151,6 +151,8 @@ class Network(nn.Module, ABC):
 
     dimensions: ClassVar[int]
     """2 for crops [B, C, X, Y], 3 for [B, C, X, Y, Z]."""
+    own_up: ClassVar[Up] = "linear"
+    """How its own decoder doubles the resolution."""
 
     def __init__(
         self, encoder: Encoder, decoder: Decoder, head: nn.Module, feature_channels: Sequence[int]

@@ -16,12 +16,13 @@ class VNet(Network):
     """The network of the Left Atrium and Pancreas experiments: no residual sums inside a block."""
 
     dimensions = 3
+    own_up = "transpose"
 
     def __init__(self, channels: int, classes: int, filters: int) -> None:
         widths = level_widths(filters, len(ENCODER_DEPTHS))
         encoder = _encoder(channels, widths)
         head = nn.Conv3d(filters, classes, kernel_size=1)
-        super().__init__(encoder, _decoder(widths, "transpose"), head, widths)
+        super().__init__(encoder, _decoder(widths, self.own_up), head, widths)
 
     def make_decoder(self, up: Up) -> Decoder:
         """Interpolation brings no weights of its own, so a 3x3x3 convolution follows it."""

@@ -1,16 +1,32 @@
 """Several decoders on one encoder, for methods whose decoders or levels learn from each other."""
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth, pair_health
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
 from tracoco.networks.network import CONVOLUTION, Decoder, Network, Up, with_features
+
+
+Ways = Annotated[tuple[Up, ...], Field(min_length=2)] | Literal["own"]
+"""How each decoder doubles the resolution: one by one, or as `ways_up` says."""
+
+
+def ways_up(network: Network, count: int) -> tuple[Up, ...]:
+    """The network's own way first, then the others in the order of MC-Net's release.
+
+    With VNet and the 2D UNet that is what MC-Net's release has, whose first decoder is the one of
+    the plain network. On a network that interpolates, a transposed convolution in the decoder that
+    predicts cost a point of Dice.
+    """
+    every: tuple[Up, ...] = ("transpose", "linear", "nearest")
+    return (network.own_up, *(up for up in every if up != network.own_up))[:count]
 
 
 class Branch(nn.Module):
@@ -37,16 +53,20 @@ class SeveralDecoders(nn.Module):
     `first` is a whole network, the encoder with the first decoder, so that it can predict alone.
     """
 
-    def __init__(self, who: str, build_network: NetworkFactory, ups: Sequence[Up]) -> None:
+    def __init__(self, who: str, build_network: NetworkFactory, ups: Sequence[Up] | int) -> None:
         """Put further decoders on a network.
 
         Args:
             who: the name of the method, for the error where a network has no decoder to exchange.
             build_network: is called once for each decoder, since each needs a fresh head.
-            ups: how each decoder doubles the resolution.
+            ups: how each decoder doubles the resolution; or how many decoders there are, of which
+                the first is like the network's own, as `ways_up` says.
         """
         super().__init__()
-        first, *others = (with_features(build_network(), who) for _ in ups)
+        count = ups if isinstance(ups, int) else len(ups)
+        first, *others = (with_features(build_network(), who) for _ in range(count))
+        if isinstance(ups, int):
+            ups = ways_up(first, ups)
         first.decoder = first.make_decoder(ups[0])
         self.first = first
         self.others = nn.ModuleList(
