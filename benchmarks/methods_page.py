@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.release_table import table, without_release
 from tracoco.files import write_text
 from tracoco.methods import METHODS
 from tracoco.methods.catalogue import NOTATION, MethodEntry, Setting, method_details, read_costs
@@ -32,6 +33,8 @@ def page() -> str:
         costs=_measured(),
         table="".join(f"| {' | '.join(_cells(row))} |\n" for row in rows),
         example=EXAMPLE.read_text(encoding="utf-8"),
+        releases=table(),
+        without="; ".join(f"`{name}` ({why})" for name, why in without_release().items()),
         letters="".join(f"| {letter} | {meaning} |\n" for letter, meaning in NOTATION),
         sections="".join(map(_section, rows)),
     )
