@@ -56,7 +56,7 @@ from tracoco.methods import (
     urpc,
 )
 from tracoco.methods.parts import context_contrast, independence, two_heads
-from tracoco.methods.parts.weak_to_strong import Lesson
+from tracoco.methods.parts.weak_to_strong import LabelledView
 from tracoco.networks.build import build_network
 
 
@@ -160,9 +160,9 @@ def three_tasks(logits: Tensor) -> Tensor:
         outputs(PEER, SECOND[:, 2:], FIRST[:, :2] / 2),
         outputs(LAST, THIRD[:, 2:], SECOND[:, 1:] / 2),
     )
-    lessons = tri_u_mt.ask_teacher(teacher, TWO, dropout=0.0, noise=0.0, passes=2)  # type: ignore[arg-type]  # a stand-in
+    targets = tri_u_mt.ask_teacher(teacher, TWO, dropout=0.0, noise=0.0, passes=2)  # type: ignore[arg-type]  # a stand-in
     own = tri_u_mt.unit_maps(outputs(logits, FIRST[:, 2:], THIRD[:, :2]))
-    return tri_u_mt.lesson_loss(own, lessons, EVERYWHERE)
+    return tri_u_mt.target_loss(own, targets, EVERYWHERE)
 
 
 def square_distances(maps: Tensor) -> Tensor:
@@ -254,7 +254,7 @@ CASES: dict[str, Ours] = {
         FIRST, lambda z: masked_mean(consistency.normalised_entropy(z.softmax(dim=1)))
     ),
     "fixmatch": Ours(FIRST, strong_view),
-    "unimatch": Ours(FIRST, lambda z: Lesson(z, EVERYWHERE, most_likely(SECOND), SURE).dice(z)),
+    "unimatch": Ours(FIRST, lambda z: LabelledView(z, EVERYWHERE, most_likely(SECOND), SURE).dice(z)),
     "cps": Ours(
         FIRST,
         lambda z: semi_supervised_loss(

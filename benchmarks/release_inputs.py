@@ -79,6 +79,6 @@ class Passes(nn.Module):
         super().__init__()
         self.passes = list(passes)
 
-    def look(self, crops: Tensor, dropout: float) -> TaskOutputs:  # noqa: ARG002 - told
+    def outputs(self, crops: Tensor, dropout: float) -> TaskOutputs:  # noqa: ARG002 - told
         """The next one."""
         return self.passes.pop(0)
