@@ -131,7 +131,8 @@ LACKING: dict[str, dict[str, Any]] = {
     "caml": {"decoders": ["transpose", "linear"]},
     "mc-caussl": {"decoders": ["transpose", "linear", "nearest"]},
 }
-"""Settings that runs of some methods did not record, with the values that leave them as they were."""
+"""Settings that older runs of a method did not record, with the values that leave such a run as it
+was."""
 
 
 def with_new_names(method: dict[str, Any]) -> dict[str, Any]:

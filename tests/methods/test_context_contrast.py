@@ -136,12 +136,11 @@ def test_the_bank_is_drawn_from_all_of_both_crops_and_not_from_their_overlap() -
         crops.values.fill_(1.0)
         crops.values[:, :, inside, inside, inside] = 0.0
     network = Pixelwise()
-    head = nn.Conv3d(4, 2, 1)
     with torch.no_grad():
-        for parameter in head.parameters():
+        for parameter in network.head.parameters():
             parameter.zero_()
-        head.weight[1, 0], head.bias[0] = 2.0, 1.0
-    network.head = head
+        network.head.get_parameter("weight")[1, 0] = 2.0
+        network.head.get_parameter("bias")[0] = 1.0
     contrast = make(noise=0.0, bank=4000).contrast
     found = contrast(network, batch, 5)
     assert not found.labels.any()  # what is compared is in the overlap

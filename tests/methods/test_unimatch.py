@@ -157,7 +157,8 @@ def test_batch_norm_sees_the_perturbed_features_of_labelled_crops_too() -> None:
     network = partial(
         build_network, name="light-unet", channels=1, classes=2, dimensions=2, filters=4
     )
-    choice = MethodChoice(name="unimatch", threshold=0.0)
+    settings: dict[str, Any] = {"threshold": 0.0}
+    choice = MethodChoice(name="unimatch", **settings)
     decoded = []
     for normalisation in ("batch", "instance"):
         method = build_method(choice, partial(network, normalisation=normalisation), facts)
