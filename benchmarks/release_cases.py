@@ -31,7 +31,6 @@ from benchmarks.release_inputs import (
     numbers,
 )
 from tracoco import build_method
-from tracoco.config import LossConfig
 from tracoco.geometry import Box
 from tracoco.losses import consistency
 from tracoco.losses.crc import semi_supervised_loss
@@ -58,6 +57,7 @@ from tracoco.methods import (
 from tracoco.methods.parts import context_contrast, independence, two_heads
 from tracoco.methods.parts.weak_to_strong import LabelledView
 from tracoco.networks.build import build_network
+from tracoco.settings import LossConfig
 
 
 def labels_of(form: LossConfig, logits: Tensor, label: Tensor) -> Ours:
@@ -254,7 +254,9 @@ CASES: dict[str, Ours] = {
         FIRST, lambda z: masked_mean(consistency.normalised_entropy(z.softmax(dim=1)))
     ),
     "fixmatch": Ours(FIRST, strong_view),
-    "unimatch": Ours(FIRST, lambda z: LabelledView(z, EVERYWHERE, most_likely(SECOND), SURE).dice(z)),
+    "unimatch": Ours(
+        FIRST, lambda z: LabelledView(z, EVERYWHERE, most_likely(SECOND), SURE).dice(z)
+    ),
     "cps": Ours(
         FIRST,
         lambda z: semi_supervised_loss(
