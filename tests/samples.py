@@ -30,7 +30,7 @@ SHAPE = (26, 24, 20)
 SPARING: dict[str, dict[str, object]] = {
     "cross-teaching": {"second": "light-unet"},
     "sassnet": {"discriminator_filters": 4},
-    "caml": {"prototypes": 8},
+    "caml": {"prototypes": 4},
 }
 """Settings of methods that would build a large network, or want more voxels than small crops have,
 by default."""

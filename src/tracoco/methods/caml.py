@@ -21,9 +21,8 @@ from tracoco.methods.method import (
     evaluating,
     unlabelled_probabilities,
 )
-from tracoco.methods.parts.decoders import ways_up
 from tracoco.methods.parts.voxel_features import draw_voxels, surest_voxels, take_voxels, voxel_head
-from tracoco.networks.network import Network, Up, with_features
+from tracoco.networks.network import Network, Up, ways_up, with_features
 from tracoco.settings import Settings
 
 

@@ -11,22 +11,17 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth, pair_health
 from tracoco.methods.method import Method, NetworkFactory, RunFacts, StepOutput
-from tracoco.networks.network import CONVOLUTION, Decoder, Network, Up, with_features
+from tracoco.networks.network import (
+    CONVOLUTION,
+    Decoder,
+    Network,
+    Up,
+    ways_up,
+    with_features,
+)
 
 Ways = Annotated[tuple[Up, ...], Field(min_length=2)] | Literal["own"]
 """How each decoder doubles the resolution: one by one, or as `ways_up` says."""
-
-
-def ways_up(network: Network, count: int) -> tuple[Up, ...]:
-    """The network's own way first, then the others in the order of MC-Net's release.
-
-    With VNet and the 2D UNet that is what MC-Net's release has, whose first decoder is the one of
-    the plain network. On a light UNet, which interpolates, a transposed first decoder cost
-    `mc-net-plus` a point of Dice with `network.decoder: pointwise`, and 0.1 and 0.3 points with the
-    default decoder (hippocampus, 10 labels, two seeds).
-    """
-    every: tuple[Up, ...] = ("transpose", "linear", "nearest")
-    return (network.own_up, *(up for up in every if up != network.own_up))[:count]
 
 
 class Branch(nn.Module):
