@@ -33,7 +33,7 @@ def test_the_contrast_is_the_sum_of_both_and_none_of_lambdas() -> None:
     torch.manual_seed(0)
     terms = method(make_batch(), 0).terms
     assert terms["ce"].item() == 0.0  # lambda is 0 at first
-    assert terms["contrast"].item() == pytest.approx(sum(alone), rel=0.02)  # other voxels drawn
+    assert terms["contrast"].item() == pytest.approx(sum(alone), rel=0.05)  # other voxels drawn
 
 
 def test_the_peers_teach_the_heads_and_the_contrast_does_not() -> None:

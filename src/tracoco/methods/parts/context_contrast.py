@@ -1,5 +1,6 @@
 """The contrastive loss of CAC: features of a voxel must not depend on what surrounds the crop."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.geometry import Box
 from tracoco.methods.method import RunFacts, uniform_noise
-from tracoco.methods.parts.voxel_features import draw_voxels, take_voxels
 from tracoco.networks.network import Network
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.settings import Settings
@@ -190,19 +190,17 @@ class ContextContrast(nn.Module):
     def _project(
         self, features: Tensor, logits: Tensor, boxes: Sequence[Box], places: Sequence[Tensor]
     ) -> Points:
-        return self._points(
-            take_places(features, boxes, places), take_places(logits.detach(), boxes, places)
-        )
+        drawn = self.projector(take_places(features, boxes, places))
+        probability = take_places(logits.detach(), boxes, places).softmax(dim=1)
+        return Points(F.normalize(drawn.float(), dim=1), *probability.max(dim=1))
 
     @torch.no_grad()
     def _anywhere(self, features: Tensor, logits: Tensor, valid: Tensor) -> Points:
         """Voxels of whole crops, for the bank: half of what it takes from a step."""
-        places = draw_voxels(valid, (len(self.bank_labels) + 1) // 2)
-        return self._points(take_voxels(features, places), take_voxels(logits, places))
-
-    def _points(self, features: Tensor, logits: Tensor) -> Points:
-        projected = self.projector(features).float()
-        return Points(F.normalize(projected, dim=1), *logits.softmax(dim=1).max(dim=1))
+        size = tuple(valid.shape[1:])
+        whole = [Box((0,) * len(size), size)] * len(valid)
+        places = draw_places(valid, whole, math.ceil(len(self.bank_labels) / 2 / len(valid)))
+        return self._project(features, logits, whole, places)
 
     @torch.no_grad()
     def _remember(self, *views: Points) -> Bank:
