@@ -8,7 +8,7 @@ Nothing else should run on the machine meanwhile.
 import argparse
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 
@@ -85,6 +85,9 @@ class Subject:
         trainer = Trainer(method, experiment.config, project.root, process, identity={})
         trainer.step = LATE if weights else 0
         (batch,) = batches(experiment.source(process), 0, 1, 0, pinned=False)
+        if METHODS[name].pseudo_labels:  # of an earlier run, which there is none of
+            count = len(batch.cases) - batch.labelled_count
+            batch = replace(batch, pseudo_labels=batch.labels[:1].repeat(count, 1, 1, 1))
         return cls(trainer, batch)
 
     def step(self) -> None:

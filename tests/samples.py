@@ -99,6 +99,7 @@ def make_batch(
         second=crops(3),
         labels=torch.randint(classes, (labelled, *size), generator=random),
         cases=tuple(f"case{index}" for index in range(count)),
+        pseudo_labels=torch.randint(classes, (unlabelled, *size), generator=random),
     )
 
 

@@ -10,7 +10,7 @@ from samples import make_batch, make_method
 
 from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
-from tracoco.methods import METHODS, method_row
+from tracoco.methods import METHODS, method_class, method_row
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
 from tracoco.runs.folder import load_checkpoint, method_state
@@ -113,7 +113,12 @@ def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in METHODS if method_row(name).trained_by_unlabelled]
+    "name",
+    [
+        name
+        for name in METHODS
+        if method_row(name).trained_by_unlabelled and method_class(name).adaptive
+    ],
 )
 def test_without_weight_no_method_learns_from_unlabelled_crops(tmp_path: Path, name: str) -> None:
     # Labelled crops are not known yet: whatever the unlabelled ones hold, the first step is the

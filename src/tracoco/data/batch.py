@@ -12,6 +12,9 @@ from tracoco.geometry import Box, Index, overlap
 TensorPair = tuple[Tensor, Tensor, tuple[Box, Box]]
 """Two crops [C, ...] of one volume, and the box of their overlap as seen from each of them."""
 
+IGNORED = 255
+"""A pseudo-label that does not count; classes are fewer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crops:
@@ -43,10 +46,17 @@ class Batch:
     labels: Tensor
     """Bytes while they are on their way; an eighth of what the losses' integers would be."""
     cases: tuple[str, ...]
+    pseudo_labels: Tensor | None = None
+    """Labels of the unlabelled crops that an earlier run has predicted, [U, ...], `IGNORED` where
+    that was unsure; only for methods whose row asks for them."""
 
     @classmethod
     def from_pairs(
-        cls, pairs: Sequence[TensorPair], labels: Tensor, cases: Sequence[str] = ()
+        cls,
+        pairs: Sequence[TensorPair],
+        labels: Tensor,
+        cases: Sequence[str] = (),
+        pseudo_labels: Tensor | None = None,
     ) -> "Batch":
         """Crop pairs without padding as a method takes them, those with a label first.
 
@@ -54,6 +64,7 @@ class Batch:
             pairs: what `crop_pair` returns, of one volume each.
             labels: class indices of the first crops of the first L pairs, [L, ...].
             cases: names of the volumes; only `caml` uses them.
+            pseudo_labels: of the first crops of all other pairs; only `noisy-student` uses them.
         """
         first, second, overlaps = zip(*pairs, strict=True)
         shifts = [np.subtract(here.start, there.start).tolist() for here, there in overlaps]
@@ -63,6 +74,7 @@ class Batch:
             _without_padding(second, [tuple(shift) for shift in shifts]),
             labels.long(),
             names,
+            None if pseudo_labels is None else pseudo_labels.long(),
         )
 
     @property
@@ -86,13 +98,16 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device, with labels as losses want them."""
-        labels = _move(self.labels, device).long()
-        return Batch(self.first.to(device), self.second.to(device), labels, self.cases)
+        labels, pseudo = _move(self.labels, device).long(), self.pseudo_labels
+        if pseudo is not None:
+            pseudo = _move(pseudo, device).long()
+        return Batch(self.first.to(device), self.second.to(device), labels, self.cases, pseudo)
 
     def pin_memory(self) -> "Batch":
         """The same batch in pinned memory; torch's loader asks for it by this name."""
         first, second = self.first.pin_memory(), self.second.pin_memory()
-        return Batch(first, second, self.labels.pin_memory(), self.cases)
+        pseudo = None if self.pseudo_labels is None else self.pseudo_labels.pin_memory()
+        return Batch(first, second, self.labels.pin_memory(), self.cases, pseudo)
 
 
 def _without_padding(crops: Sequence[Tensor], start: Sequence[Index]) -> Crops:

@@ -33,6 +33,8 @@ class CropPair:
     first: Crop
     second: Crop
     label: NDArray[np.uint8] | None
+    pseudo_label: NDArray[np.uint8] | None = None
+    """What an earlier run has predicted for the first crop, where the method learns from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def draw_crop_pair(
     *,
     labelled: bool,
     slice_: int | None = None,
+    pseudo_label: NDArray[np.uint8] | None = None,
 ) -> CropPair:
     """Draw orientation, looks and two places; voxels of other places are never read.
 
@@ -74,6 +77,7 @@ def draw_crop_pair(
         random: decides.
         labelled: whether the label of the first crop is read.
         slice_: the slice that both crops are of, or any.
+        pseudo_label: of the whole volume of an unlabelled case, to be cut and turned like a label.
     """
     orientation = draw_orientation(
         random, rule.plane, flip_axes=rule.flip_axes, turns=rule.turns and rule.config.turns
@@ -83,10 +87,12 @@ def draw_crop_pair(
     ranges = start_ranges(case.shape, size, rule.config.room, slice_)
     first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
     second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
+    source = case.label() if labelled else pseudo_label
     if rule.config.augmentation.active:
-        return _augmented(
-            case, rule, random, (first, second), orientation, appearance, labelled=labelled
+        here, there, label = _augmented(
+            case, rule, random, (first, second), orientation, appearance, source=source
         )
+        return _pair(case.id, here, there, label, labelled=labelled)
     image = case.image()
     if rule.config.strong:
         # Drawn last, so that the places are those of a run without it; about the first crop, but
@@ -94,13 +100,23 @@ def draw_crop_pair(
         voxels = image[last_axes(first.intersect(whole(case.shape)))]
         appearance = draw_strong(random, appearance, voxels)
 
-    label = orientation.apply(read_box(case.label(), first)) if labelled else None
-    return CropPair(
+    label = None if source is None else orientation.apply(read_box(source, first))
+    return _pair(
         case.id,
         Crop(image, first, orientation, appearance),
         Crop(image, second, orientation, appearance, used=rule.pairs),
         label,
+        labelled=labelled,
     )
+
+
+def _pair(
+    id_: str, first: Crop, second: Crop, label: NDArray[np.uint8] | None, *, labelled: bool
+) -> CropPair:
+    """Both crops, and the label by what it is: a person's, or an earlier run's."""
+    if labelled:
+        return CropPair(id_, first, second, label)
+    return CropPair(id_, first, second, None, label)
 
 
 def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
@@ -111,15 +127,17 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     orientation: Orientation,
     appearance: Appearance,
     *,
-    labelled: bool,
-) -> CropPair:
-    """Both crops out of one image that is deformed and changed once, over all that they cover."""
+    source: NDArray[np.uint8] | None,
+) -> tuple[Crop, Crop, NDArray[np.uint8] | None]:
+    """Both crops out of one image that is deformed and changed once, over all that they cover.
+
+    The label of the first is cut out of `source`, if there is one.
+    """
     first, second = boxes
     amounts = rule.config.augmentation
     region = first.around(second) if rule.pairs else first
     here, there = (box.seen_from(region.start) for box in boxes)
     warp = draw_warp(random, amounts, region, case.spacing_mm)
-    source = case.label() if labelled else None
     if warp:
         image, valid, label = sample(case.image(), source, region, warp, label_box=here)
     else:
@@ -129,8 +147,7 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     change_intensities(image, valid, random, amounts, axes)
     if rule.config.strong:
         appearance = draw_strong(random, appearance, image[last_axes(here)])
-    return CropPair(
-        case.id,
+    return (
         Crop(image, here, orientation, appearance, valid),
         Crop(image, there, orientation, appearance, valid, used=rule.pairs),
         None if label is None else orientation.apply(label),

@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.random import Philox, SeedSequence
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tracoco.data.batch import Batch, Crops
 from tracoco.data.crop import Crop
 from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
+from tracoco.data.pseudo_labels import PseudoLabels
 from tracoco.project.store import Store
 
 
@@ -76,6 +78,8 @@ class BatchSource:
     rule: CropRule
     seed: int
     shard: Shard = Shard()
+    pseudo_labels: PseudoLabels | None = None
+    """Of all unlabelled cases, where the method learns from them."""
 
     def __getitem__(self, step: int) -> Batch:
         """Draw and read the batch of `step`."""
@@ -93,9 +97,10 @@ class BatchSource:
         for slot in range(self.shard.rank * batch, (self.shard.rank + 1) * batch):
             random = generator(self.seed, stream, Purpose.CROP, step, slot)
             id_, slice_ = units[chosen[slot]]
-            labelled = stream is Stream.LABELLED
+            labelled, case = stream is Stream.LABELLED, self.store.case(id_)
+            pseudo = self.pseudo_labels.label(case) if self.pseudo_labels and not labelled else None
             yield draw_crop_pair(
-                self.store.case(id_), self.rule, random, labelled=labelled, slice_=slice_
+                case, self.rule, random, labelled=labelled, slice_=slice_, pseudo_label=pseudo
             )
 
     @cached_property
@@ -116,6 +121,7 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
     """Read and stack crop pairs; a slice axis of length one, as 2D projects have, goes away."""
     flat = pairs[0].first.shape[1] == 1
     labels = [pair.label for pair in pairs if pair.label is not None]
+    pseudo_labels = [pair.pseudo_label for pair in pairs if pair.pseudo_label is not None]
 
     def stack(crops: Sequence[Crop]) -> Crops:
         values = torch.empty(len(crops), *crops[0].shape)
@@ -127,12 +133,16 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
             return Crops(values.squeeze(2), valid.squeeze(1), tuple(s[1:] for s in start))
         return Crops(values, valid, start)
 
-    label = torch.from_numpy(np.stack(labels))
+    def stack_labels(arrays: Sequence[NDArray[np.uint8]]) -> Tensor:
+        label = torch.from_numpy(np.stack(arrays))
+        return label.squeeze(1) if flat else label
+
     return Batch(
         stack([pair.first for pair in pairs]),
         stack([pair.second for pair in pairs]),
-        label.squeeze(1) if flat else label,
+        stack_labels(labels),
         tuple(pair.case for pair in pairs),
+        stack_labels(pseudo_labels) if pseudo_labels else None,
     )
 
 

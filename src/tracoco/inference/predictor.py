@@ -19,6 +19,7 @@ from tracoco.geometry import Size, piece_axis
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.maps import MAPS, ByteMap, ScanMaps, disagreement
 from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
+from tracoco.methods import method_row
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
@@ -210,6 +211,7 @@ class Predictor:
         check_choice("weights", weights, get_args(Weights))
         folder = RunFolder(Path(run))
         config, plan, place = folder.config(), folder.plan(), choose_device(device)
+        check_segments(folder.root, config.method.name)
         path = folder.checkpoint(checkpoint)
         if checkpoint == "best" and not path.exists():
             raise UserError(
@@ -304,6 +306,15 @@ class Predictor:
         if self.plan.resize_slices:
             return [predict_resized(predict, prepared, self.window, self.config.batch)]
         return predict_pieces(predict, prepared, *cover)
+
+
+def check_segments(run: Path, method: str) -> None:
+    """Refuse a run that has learnt features alone, with the command that makes use of them."""
+    if not method_row(method).segments:
+        raise UserError(
+            f"{run} predicts nothing: '{method}' learns features and no segmentation; train one "
+            f"that starts from it: tracoco train PROJECT --method tracoco --init-from {run}"
+        )
 
 
 def _with_disagreement(method: Method) -> Predict:

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.methods.table import METHODS, MethodRow
+from tracoco.methods.row import MethodRow
+from tracoco.methods.table import METHODS
 
 if TYPE_CHECKING:
     from tracoco.methods.method import Method

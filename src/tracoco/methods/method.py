@@ -73,6 +73,9 @@ class Method(nn.Module, ABC):
     """Steps of a first stage that learns from labelled crops alone, of methods that have one."""
     labelled_terms: ClassVar[frozenset[str]] = frozenset({"supervised"})
     """Loss terms that come from labels alone; the trainer may let all others count less."""
+    adaptive: ClassVar[bool] = True
+    """Whether `training.unlabelled_weight: adaptive` applies: not to what unlabelled crops teach
+    without pseudo-labels of this run's own networks."""
 
     loss: LossConfig = COMMON
     """The form of the supervised loss; `build_method` sets that of the run."""

@@ -1,45 +1,11 @@
 """The table of methods, in order of year, and what a row tells without importing the method."""
 
-from dataclasses import dataclass
-from typing import Final, Literal
-
-Faithful = Literal[
-    "released recipe reproduced",
-    "published formulas, common recipe",
-    "no public code: from the paper",
-    "no public code: reconstruction",
-]
-"""How near the package is to a publication; each method is exactly one of these.
-
-The recipe is reproduced where `--recipe released` states all that matters for a data set of the
-field. It is the common one where the release is for other data, or cannot be stated in full.
-"""
-RELEASED_RECIPE: Final = "released recipe reproduced"
-COMMON_RECIPE: Final = "published formulas, common recipe"
-FROM_PAPER: Final = "no public code: from the paper"
-RECONSTRUCTION: Final = "no public code: reconstruction"
-
-
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """What is known of a method without building it."""
-
-    target: str
-    """`module:Class`."""
-    idea: str
-    trained_by_unlabelled: tuple[str, ...]
-    """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
-    pairs: bool = False
-    """Whether it uses the second crop of each pair; if not, those crops are not read."""
-    year: int | None = None
-    """Of the publication; none for what is older than the field, or not published."""
-    venue: str = ""
-    """Where it was published."""
-    faithful: Faithful | None = None
-    """None for a method that a user has registered."""
-    caution: str = ""
-    """What a run of this method tells its user before it starts, if anything."""
-
+from tracoco.methods.row import (
+    COMMON_RECIPE,
+    RECONSTRUCTION,
+    RELEASED_RECIPE,
+    MethodRow,
+)
 
 METHODS: dict[str, MethodRow] = {
     "supervised": MethodRow(
@@ -114,6 +80,15 @@ METHODS: dict[str, MethodRow] = {
         faithful=COMMON_RECIPE,
         idea="What you are sure of in a crop must hold when its intensities change.",
         trained_by_unlabelled=("network",),
+    ),
+    "noisy-student": MethodRow(
+        target="tracoco.methods.noisy_student:NoisyStudent",
+        year=2020,
+        venue="CVPR",
+        faithful=COMMON_RECIPE,
+        idea="Learn from labels and from what an earlier round predicts for the unlabelled scans.",
+        trained_by_unlabelled=("network",),
+        pseudo_labels=True,
     ),
     "dtc": MethodRow(
         target="tracoco.methods.dtc:DTC",
@@ -343,5 +318,14 @@ METHODS: dict[str, MethodRow] = {
         pairs=True,
         caution="the release's translation loss compares logits along a spatial axis, not "
         "between classes, and is nearly without effect; `tracoco` is the method of the paper",
+    ),
+    "masked-autoencoder": MethodRow(
+        target="tracoco.methods.masked_autoencoder:MaskedAutoencoder",
+        year=2025,
+        venue="CVPR",
+        faithful=COMMON_RECIPE,
+        idea="Pre-train without labels: fill in hidden blocks of all scans; no segmentation yet.",
+        trained_by_unlabelled=("network", "reconstruct"),
+        segments=False,
     ),
 }

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tracoco.methods import METHODS
 from tracoco.reporting.run_record import RunRecord
 from tracoco.runs.folder import RunFolder
 
@@ -42,12 +43,21 @@ def facts(run: RunRecord) -> Pairs:
     return _pairs(run.facts)
 
 
+def segments(run: RunRecord) -> bool:
+    """Whether the run predicts, or is there to start other runs from."""
+    row = METHODS.get(run.config.method.name)
+    return row is None or row.segments
+
+
 def predict_commands(run: RunRecord) -> list[Command]:
-    """How to segment scans with this run, once it has saved its weights."""
+    """How to make use of this run, once it has saved its weights."""
     folder, root = RunFolder(run.root), shlex.quote(str(run.root))
     line = f"tracoco predict {root} SCANS LABELS"
     if not folder.checkpoint("last").exists():
         return []
+    if not segments(run):
+        line = f"tracoco train PROJECT --method tracoco --init-from {root}"
+        return [Command("Train a segmentation that starts from these weights", line)]
     found = [Command("Segment a scan or a folder of scans with the last weights", line)]
     if folder.checkpoint("best").exists():
         chosen_on = run.config.training.select_on

@@ -46,7 +46,10 @@ def noise_batch(config: Config, plan: Plan, size: Size) -> Batch:
     labels = torch.randint(plan.classes, (labelled, *size), generator=random)
     first = crops((0,) * len(size), size[-1])
     second = crops(tuple(length // 4 for length in size), size[-1] if row.pairs else 0)
-    return Batch(first, second, labels, tuple(map(str, range(count))))
+    pseudo = None
+    if row.pseudo_labels:
+        pseudo = torch.randint(plan.classes, (unlabelled, *size), generator=random)
+    return Batch(first, second, labels, tuple(map(str, range(count))), pseudo)
 
 
 aten = torch.ops.aten
@@ -228,7 +231,8 @@ def _step(method: Method, batch: Batch, dtype: torch.dtype | None) -> None:
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
     crops = (batch.first, batch.second)
-    return [batch.labels, *(part for each in crops for part in (each.values, each.valid))]
+    labels = [batch.labels] if batch.pseudo_labels is None else [batch.labels, batch.pseudo_labels]
+    return [*labels, *(part for each in crops for part in (each.values, each.valid))]
 
 
 def _bytes(module: nn.Module) -> int:

@@ -99,7 +99,7 @@ class Trainer:
         adaptive = config.training.unlabelled_weight == "adaptive" and config.data.batch[1]
         self.class_names = tuple(labelled_fractions or ())
         fractions = tuple((labelled_fractions or {}).values())
-        self.unlabelled = UnlabelledWeight(fractions) if adaptive else None
+        self.unlabelled = UnlabelledWeight(fractions) if adaptive and method.adaptive else None
         self.step = 0
         self.best: float | None = None
         if self.acceleration.compile:  # the networks, since a loss slices another overlap each step

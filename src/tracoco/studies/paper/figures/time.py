@@ -35,7 +35,8 @@ def training_time(request: PaperRequest, data: str) -> Drawn:
     """Train each method for a few steps; nothing is tested."""
     preset = preset_for(request, data, OWN)
     changes = (*SHORT, *batch_changes())
-    runs = [FigureRun(name, preset, (f"method.name={name}", *changes)) for name in METHODS]
+    names = [name for name, row in METHODS.items() if row.alone]
+    runs = [FigureRun(name, preset, (f"method.name={name}", *changes)) for name in names]
     seconds: dict[str, list[float]] = defaultdict(list)
     conditions = []
     for run, _, folder in trained_runs(request, data, runs):
