@@ -4,28 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from started_runs import SHORT, equal, first_weights, start
 from typer.testing import CliRunner
 
 from tracoco.cli import app
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json, write_text
-from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.reporting.page import write_report
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
 from tracoco.training import trainer as training
-from tracoco.training.train import train
-
-SHORT = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]", "training.save_every=1"]
-
-
-def start(
-    project: Project, out: Path, *settings: str, steps: int = 2, **options: object
-) -> dict[str, torch.Tensor]:
-    """Train a little; the weights that it ended with."""
-    config = load_config(None, [*SHORT, f"training.steps={steps}", *settings])
-    train(project, config, out, device="cpu", **options)  # type: ignore[arg-type]  # as given
-    return dict(load_checkpoint(out / "last.pt")["method"])
 
 
 @pytest.fixture(scope="module")
@@ -33,24 +21,6 @@ def earlier(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "earlier"
     start(project, out, steps=3)
     return out
-
-
-def first_weights(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
-    """The weights of each method before its first step, and the number of that step."""
-    seen: list[dict[str, torch.Tensor]] = []
-    fit = training.Trainer.fit
-
-    def noted(trainer: training.Trainer, *arguments: object) -> object:
-        state = {name: value.clone() for name, value in trainer.method.state_dict().items()}
-        seen.append(state | {"step": torch.tensor(trainer.step)})
-        return fit(trainer, *arguments)  # type: ignore[arg-type]  # handed on
-
-    monkeypatch.setattr(training.Trainer, "fit", noted)
-    return seen
-
-
-def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(first[name], value) for name, value in second.items())
 
 
 def test_a_run_begins_with_the_earlier_weights_at_step_0(
@@ -202,7 +172,7 @@ def test_the_command_takes_a_run(project: Project, earlier: Path, tmp_path: Path
     line = ["train", str(project.root), "-o", str(out), "--init-from", str(earlier), *settings]
     found = CliRunner().invoke(app, line)
     assert found.exit_code == 0, found.output
-    assert f"tracoco from {earlier}, step 3, on" in found.stderr
+    assert f"tracoco from {earlier}, step 3, common recipe, on" in found.stderr
     assert RunFolder(out).facts()["init_from"]["run"] == str(earlier)
 
 

@@ -157,6 +157,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     out: Path | str | None = None,
     resume: bool = False,
     init_from: Path | str | None = None,
+    init_map: Path | str | None = None,
     select_on_test: bool = False,
     device: str = "auto",
     progress: bool = True,
@@ -174,7 +175,8 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         seed: changes every random choice.
         out: folder of the run; PROJECT/runs/METHOD-seedN by default.
         resume: continue a run that was stopped.
-        init_from: start from the last weights of this run.
+        init_from: start from the last weights of this run, or from a weights file.
+        init_map: file of lines `their.prefix: our.prefix` for the names of a weights file.
         select_on_test: choose the best checkpoint on test cases; all results then say so.
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         progress: show progress on standard error, or in a notebook.
@@ -189,7 +191,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     else:
         changes += settings
     config = load_config(preset, changes)
-    _check_length(changes, config.training.minutes)
+    check_length(changes, config.training.minutes)
     opened = opened_project(project)
     folder = Path(out) if out else opened.runs_root / _run_name(config)
     result = train_run(
@@ -198,6 +200,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         folder,
         resume=resume,
         init_from=None if init_from is None else Path(init_from),
+        init_map=None if init_map is None else Path(init_map),
         device=device,
         console=progress_console() if progress else None,
     )
@@ -215,7 +218,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _check_length(changes: list[str], minutes: float | None) -> None:
+def check_length(changes: list[str], minutes: float | None) -> None:
     """Refuse two lengths in one call; the steps of a preset give way to minutes."""
     given = with_overrides({}, changes).get("training") or {}
     if minutes is not None and {"minutes", "steps"} <= given.keys():

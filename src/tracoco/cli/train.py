@@ -1,7 +1,7 @@
 """`tracoco train`: train a run, or resume one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from tracoco.cli.app import (
     ProjectFolder,
     app,
 )
+
+if TYPE_CHECKING:
+    from tracoco.api.runs import Run
 
 
 @app.command()
@@ -43,7 +46,12 @@ def train(
         bool, typer.Option("--resume", help="Resume a run that was stopped.")
     ] = False,
     init_from: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Start from the last weights of this run.")
+        Path | None,
+        typer.Option(metavar="RUN", help="Start from the weights of a run or of a .pt file."),
+    ] = None,
+    init_map: Annotated[
+        Path | None,
+        typer.Option(metavar="YAML", help="Lines 'theirs: ours' for the names in the .pt file."),
     ] = None,
     select_on_test: Annotated[
         bool, typer.Option("--select-on-test", help="Select best on the test set; results say so.")
@@ -71,6 +79,7 @@ def train(
         out=out,
         resume=resume,
         init_from=init_from,
+        init_map=init_map,
         select_on_test=select_on_test,
         device=device,
     )
@@ -80,6 +89,15 @@ def train(
         print("go on with the same command and --resume")
     elif run.leads:
         print(f"trained {run.steps} steps: {run.folder}")
-        print(f"next: tracoco predict {run.folder} SCANS {run.folder / 'predictions' / 'test'}")
+        print(f"next: {_next_command(project, run)}")
     if run.signal:
         raise typer.Exit(128 + run.signal)
+
+
+def _next_command(project: Path, run: "Run") -> str:
+    """What a run is for: to predict, or to start another one from."""
+    from tracoco.methods import method_row
+
+    if method_row(run.settings.method.name).segments:
+        return f"tracoco predict {run.folder} SCANS {run.folder / 'predictions' / 'test'}"
+    return f"tracoco train {project} --method tracoco --init-from {run.folder}"

@@ -11,6 +11,7 @@ import torch
 from tracoco.config import Config, recorded_settings
 from tracoco.data.crop_pair import CropRule
 from tracoco.data.crop_positions import has_room
+from tracoco.data.pseudo_labels import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
 from tracoco.errors import UserError
 from tracoco.evaluation.validation import mean_dice
@@ -104,9 +105,11 @@ class Experiment:
     store: Store
     hidden_labels: int = 0
     start: StartingWeights | None = None
-    """Weights of an earlier run to begin with, in place of drawn ones."""
+    """Weights of an earlier run or of a file to begin with, in place of drawn ones."""
     watermark: str = ""
     """What must be said of every result on this data, e.g. that scans were cropped by labels."""
+    pseudo_labels: PseudoLabels | None = None
+    """Of the unlabelled cases, for a method that learns from those of an earlier run."""
     dropped: tuple[str, ...] = ()
     """Settings of the preset's method that the chosen method does not share."""
 
@@ -164,7 +167,9 @@ class Experiment:
 
     @property
     def choosing_cases(self) -> list[StoredCase]:
-        """The cases that choose `best`."""
+        """The cases that choose `best`; none where the method gives nothing to score."""
+        if not method_row(self.config.method.name).segments:
+            return []
         on_test = self.config.training.select_on == "test"
         ids = self.splits.test if on_test else self.splits.validation
         return [self.store.case(id_) for id_ in ids]
@@ -199,7 +204,7 @@ class Experiment:
         )
         shard = Shard(process.rank, process.world_size)
         cases = (self.splits.labelled, self.unlabelled)
-        return BatchSource(self.store, *cases, rule, self.config.seed, shard)
+        return BatchSource(self.store, *cases, rule, self.config.seed, shard, self.pseudo_labels)
 
     def _square(self, first: int, second: int) -> bool:
         """Whether voxels are as long along one axis as along another, so that crops may be turned.
@@ -231,8 +236,22 @@ class Experiment:
             "hidden_labels": self.hidden_labels,
             "watermark": self.watermark,
             "init_from": asdict(self.start) if self.start else None,
+            "pseudo_labels": self._pseudo_label_facts(),
             "splits": self.splits.hash(),
             "store": self.store.hash(),
+        }
+
+    def _pseudo_label_facts(self) -> dict[str, Any] | None:
+        if self.pseudo_labels is None:
+            return None
+        manifest = self.pseudo_labels.manifest()
+        fractions = zip(self.plan.class_names, manifest.class_fractions, strict=True)
+        return {
+            "folder": str(self.pseudo_labels.root.absolute()),
+            "hash": manifest.hash(),
+            "threshold": manifest.threshold,
+            "counted": manifest.counted,
+            "class_fractions": dict(fractions),
         }
 
     def identity(self, process: Process) -> dict[str, Any]:
@@ -247,7 +266,8 @@ class Experiment:
             "plan": self.plan.hash(),
             "data": self.store.hash(),
             "number of processes": process.world_size,
-            "starting weights": self.start.weights if self.start else None,
+            "starting weights": self.start.identity if self.start else None,
+            "pseudo-labels": self.pseudo_labels.manifest().hash() if self.pseudo_labels else None,
         }
 
     def announcement(self, process: Process) -> str:
@@ -258,7 +278,7 @@ class Experiment:
         marks = [mark for mark in (self.watermark, on_test) if mark]
         watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
         cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
-        start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
+        start = f" from {self.start.origin}" if self.start else ""
         return (
             f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
@@ -268,7 +288,7 @@ class Experiment:
 
     def warnings(self) -> list[str]:
         """What a person should know before the first step, a line each."""
-        name, lines = self.config.method.name, []
+        name, lines = self.config.method.name, self.start.lines() if self.start else []
         if self.dropped:
             lines.append(
                 f"warning: settings of the preset's method that are not applied to '{name}': "

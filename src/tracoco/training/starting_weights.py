@@ -1,20 +1,39 @@
-"""The weights of an earlier run as those that a new one starts from."""
+"""The weights that a new run starts from: of an earlier run, or of a file from elsewhere.
+
+A run of the same method gives all that the method has. A run that has learnt features alone and a
+weights file give what fits the networks of the new method.
+"""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from tracoco.config import Config
 from tracoco.errors import UserError
-from tracoco.files import content_hash
+from tracoco.files import content_hash, digest
+from tracoco.methods import method_row
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_strides
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.training.transfer import (
+    Loaded,
+    Rules,
+    load_networks,
+    read_file,
+    read_rules,
+    renamed,
+    run_weights,
+)
 
 if TYPE_CHECKING:
     from tracoco.training.experiment import Experiment
+
+
+Kind = Literal["run", "features", "file"]
+"""A run of the same method; one that has learnt features alone; a weights file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +41,57 @@ class StartingWeights:
     """Where a run's first weights come from; its facts and its report say so."""
 
     run: str
+    """The earlier run's folder, or the file."""
     step: int
-    """Steps that the earlier run had taken."""
+    """Steps that the earlier run had taken; 0 for a file from elsewhere."""
     weights: str
-    """Hash of its checkpoint `last`."""
+    """Hash of its checkpoint `last`, or of the file."""
     seen: list[str]
     """Validation and test cases of the new run whose names the earlier one has learnt from."""
+    kind: Kind = "run"
+    rules: Rules | None = None
+    """What `--init-map` says."""
+    loaded: Loaded | None = None
+    """What fitted, once it is loaded; None for a run of the same method, of which all must fit."""
 
-    def load(self, method: Method) -> None:
-        """Give a method these weights; the optimizer and the count of steps begin anew."""
-        path = _checkpoint(Path(self.run))
-        if content_hash(path) != self.weights:
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> "StartingWeights":
+        """As a run's folder has them."""
+        loaded = facts.get("loaded")
+        return cls(**{**facts, "loaded": Loaded.from_facts(loaded) if loaded else None})
+
+    @property
+    def identity(self) -> str:
+        """Changes with the weights and with what is taken of them."""
+        return digest([self.weights, self.rules]) if self.rules else self.weights
+
+    @property
+    def origin(self) -> str:
+        """Where they are from, in words."""
+        return f"{self.run}, step {self.step}" if self.step else self.run
+
+    def lines(self) -> list[str]:
+        """What was and was not loaded, and what to think of."""
+        return self.loaded.lines(mapped=bool(self.rules)) if self.loaded else []
+
+    def load(self, method: Method) -> "StartingWeights":
+        """Give a method these weights; the optimizer and the count of steps begin anew.
+
+        They are returned with what was loaded.
+        """
+        path = Path(self.run) if self.kind == "file" else _checkpoint(Path(self.run))
+        if not path.is_file() or content_hash(path) != self.weights:
             raise UserError(
                 f"{path} has changed since this run was made from it; train into a new folder"
             )
+        if self.kind == "run":
+            self._load_all(method, path)
+            return self
+        state = read_file(path) if self.kind == "file" else run_weights(path)
+        state = renamed(state, self.rules) if self.rules else state
+        return replace(self, loaded=load_networks(method, state, self.run))
+
+    def _load_all(self, method: Method, path: Path) -> None:
         try:
             method.load_state_dict(method_state(load_checkpoint(path)))
         except RuntimeError as error:  # torch names every tensor that does not fit
@@ -47,29 +103,71 @@ class StartingWeights:
 
 
 def starting_weights(
-    folder: RunFolder, init_from: Path | None, experiment: "Experiment", *, resume: bool
+    folder: RunFolder,
+    init_from: Path | None,
+    experiment: "Experiment",
+    *,
+    resume: bool,
+    init_map: Path | None = None,
 ) -> StartingWeights | None:
     """What a run starts from, or what it started from if it is resumed; None for drawn weights."""
     if resume and folder.begun:
-        facts = folder.facts().get("init_from")
-        recorded = StartingWeights(**facts) if facts else None
-        if init_from and (recorded is None or Path(recorded.run) != init_from.absolute()):
-            began = f"from {recorded.run}" if recorded else "without --init-from"
-            raise UserError(
-                f"{folder.root} was started {began}; resume it without --init-from, or choose "
-                "another --out"
-            )
-        return recorded
+        return _recorded(folder, init_from, init_map)
     if init_from is None:
+        if init_map:
+            raise UserError("--init-map says how weights are named; give them by --init-from FILE")
         return None
+    if init_from.is_file():
+        return _of_file(init_from, init_map, experiment)
+    if init_map:
+        raise UserError(f"--init-map is for weights files, and {init_from} is none; leave it out")
     earlier = RunFolder(init_from)
-    _check_alike(earlier, experiment.config, experiment.plan)
+    features = not method_row(earlier.config().method.name).segments
+    _check_alike(earlier, experiment.config, experiment.plan, features=features)
     path = _checkpoint(init_from)
+    step = int(load_checkpoint(path)["step"])
+    kind: Kind = "features" if features else "run"
+    seen = _seen(earlier, experiment)
+    return StartingWeights(str(init_from.absolute()), step, content_hash(path), seen, kind)
+
+
+def _recorded(
+    folder: RunFolder, init_from: Path | None, init_map: Path | None
+) -> StartingWeights | None:
+    """What a run was started from; what is given now must be the same."""
+    facts = folder.facts().get("init_from")
+    recorded = StartingWeights.from_facts(facts) if facts else None
+    if init_from and (recorded is None or Path(recorded.run) != init_from.absolute()):
+        began = f"from {recorded.run}" if recorded else "without --init-from"
+        raise UserError(
+            f"{folder.root} was started {began}; resume it without --init-from, or choose "
+            "another --out"
+        )
+    if init_map and (recorded is None or recorded.rules != read_rules(init_map)):
+        raise UserError(
+            f"{folder.root} was started with another --init-map; resume it without, or choose "
+            "another --out"
+        )
+    return recorded
+
+
+def _of_file(path: Path, init_map: Path | None, experiment: "Experiment") -> StartingWeights:
+    """A weights file from elsewhere, or the checkpoint of a run of any method."""
+    rules = read_rules(init_map) if init_map else None
+    state = read_file(path)  # told before anything is made
+    if rules:
+        renamed(state, rules)
+    run = RunFolder(path.parent)
+    step = int(load_checkpoint(path)["step"]) if run.begun else 0
+    seen = _seen(run, experiment) if run.begun else []
+    known = content_hash(path)
+    return StartingWeights(str(path.absolute()), step, known, seen, "file", rules)
+
+
+def _seen(earlier: RunFolder, experiment: "Experiment") -> list[str]:
     known, splits = earlier.splits(), experiment.splits
     learnt = {*known.labelled, *known.unlabelled}
-    seen = sorted(learnt.intersection([*splits.validation, *splits.test]))
-    step = int(load_checkpoint(path)["step"])
-    return StartingWeights(str(init_from.absolute()), step, content_hash(path), seen)
+    return sorted(learnt.intersection([*splits.validation, *splits.test]))
 
 
 def _checkpoint(run: Path) -> Path:
@@ -79,7 +177,14 @@ def _checkpoint(run: Path) -> Path:
     return path
 
 
-def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
+ALSO_FOR_FEATURES = (
+    *("network.name", "network.filters", "network.normalisation", "network.options"),
+    "dimensions",
+)
+"""What must be the same for weights of a network alone; of the rest, what fits is taken."""
+
+
+def _check_alike(earlier: RunFolder, config: Config, plan: Plan, *, features: bool) -> None:
     """Refuse weights of another method, network or task, and say what differs."""
     there, there_plan = earlier.config(), earlier.plan()
     compared = {
@@ -94,6 +199,8 @@ def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
         "channels": (there_plan.channels, plan.channels),
         "label_values": (list(there_plan.label_values), list(plan.label_values)),
     }
+    if features:
+        compared = {key: compared[key] for key in ALSO_FOR_FEATURES}
     differing = [f"{key} {a} there and {b} here" for key, (a, b) in compared.items() if a != b]
     if differing:
         # What has a dot in its name is a setting, the rest comes from the plan.
@@ -102,7 +209,8 @@ def _check_alike(earlier: RunFolder, config: Config, plan: Plan) -> None:
         copied = f", with {words}" if words else ""
         raise UserError(
             f"{earlier.root} cannot be started from: {'; '.join(differing)}. Use the same{copied}, "
-            "or leave out --init-from"
+            f"leave out --init-from, or take over its network alone: --init-from "
+            f"{earlier.checkpoint('last')}"
         )
 
 

@@ -12,8 +12,10 @@ from rich.console import Console
 
 from tracoco.config import Config
 from tracoco.console import say
+from tracoco.data.pseudo_labels import PseudoLabels
 from tracoco.data.source import batches
 from tracoco.errors import UserError
+from tracoco.methods import method_row
 from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.text import short
@@ -83,18 +85,23 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     *,
     resume: bool = False,
     init_from: Path | None = None,
+    init_map: Path | None = None,
+    pseudo_labels: Path | None = None,
     device: str = "auto",
     console: Console | None = None,
 ) -> FitResult:
     """Train one run into `out`, alone or as one of the processes that `torchrun` started.
 
-    With `init_from`, its first weights are the last ones of that run. With `training.minutes`, a
+    With `init_from`, its first weights are the last ones of that run, or those of a weights file,
+    whose names `init_map` may translate. `pseudo_labels` is a folder of them, for a method that
+    learns from those of an earlier run. With `training.minutes`, a
     new run first measures how many steps fit into them, and a resumed one takes its recorded steps.
     """
     folder = RunFolder(out)
     experiment = Experiment.of(project, with_recorded_steps(config, folder) if resume else config)
-    start = starting_weights(folder, init_from, experiment, resume=resume)
-    experiment = replace(experiment, start=start)
+    start = starting_weights(folder, init_from, experiment, resume=resume, init_map=init_map)
+    given = found_pseudo_labels(experiment, folder, pseudo_labels, resume=resume)
+    experiment = replace(experiment, start=start, pseudo_labels=given)
     with ExitStack() as stack:
         process = stack.enter_context(joined_process(device))
         let_train_fast(process.device)
@@ -105,7 +112,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             experiment, length = within_minutes(experiment, process, stop, console)
         method = experiment.method(process)
         if start and not (resume and folder.checkpoint("last").exists()):
-            start.load(method)
+            experiment = replace(experiment, start=start.load(method))
         acceleration = accelerate(
             method,
             experiment.config.training,
@@ -142,6 +149,25 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
         if result.ended_with:
             folder.renew_facts({"ended_with": asdict(result.ended_with)})
         return result
+
+
+def found_pseudo_labels(
+    experiment: Experiment, folder: RunFolder, given: Path | None, *, resume: bool
+) -> PseudoLabels | None:
+    """The pseudo-labels that a run learns from, or learnt from if it is resumed."""
+    name = experiment.config.method.name
+    if not method_row(name).pseudo_labels:
+        return None
+    if given is None and resume and folder.begun:
+        given = Path(folder.facts()["pseudo_labels"]["folder"])
+    if given is None:
+        raise UserError(
+            f"'{name}' learns from pseudo-labels of an earlier run; use `tracoco self-train "
+            "PROJECT`, which trains that run, predicts them and then trains this method"
+        )
+    found = PseudoLabels(given)
+    found.check(experiment.unlabelled)
+    return found
 
 
 @contextmanager
