@@ -34,6 +34,16 @@ OVERFLOW, DATA, TRAINING = (
     ("tests/data",),
     ("tests/training/test_trainer.py",),
 )
+MASKED, STUDENT, ROUNDS = (
+    "methods/masked_autoencoder.py",
+    "methods/noisy_student.py",
+    "training/self_training.py",
+)
+OF_MASKED, OF_STUDENT = (
+    ("tests/methods/test_masked_autoencoder.py",),
+    ("tests/methods/test_noisy_student.py",),
+)
+OF_ROUNDS = ("tests/training/test_self_training.py",)
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
@@ -107,6 +117,13 @@ MUTANTS = [
     Mutant("unlabelled weight: two answers need not agree", "training/pseudo_label_monitor.py", "self.limit * self._trust", "self.limit", ("tests/training/test_unlabelled_weight.py",)),
     Mutant("unlabelled weight: the structure agreed on most decides", "training/pseudo_label_monitor.py", "return min(found) if found", "return max(found) if found", ("tests/training/test_unlabelled_weight.py",)),
     Mutant("crops: mirrored whatever the plan says", "data/crop_pair.py", '"plan": self.mirror_axes', '"plan": everywhere', DATA),
+    Mutant("masked autoencoder: padding counts", MASKED, "crops, hidden & valid", "crops, hidden", OF_MASKED),
+    Mutant("masked autoencoder: what is seen counts", MASKED, "crops, hidden & valid", "crops, valid", OF_MASKED),
+    Mutant("masked autoencoder: nothing is hidden", MASKED, "crops.masked_fill(hidden.unsqueeze(1), 0)", "crops", OF_MASKED),
+    Mutant("masked autoencoder: all crops alike", MASKED, "torch.rand(count, total, device=device)", "torch.rand(1, total, device=device).expand(count, -1)", OF_MASKED),
+    Mutant("noisy student: unsure voxels count", STUDENT, "valid[unlabelled] & ~ignored", "valid[unlabelled]", OF_STUDENT),
+    Mutant("noisy student: its weight ignored", STUDENT, "self._weight * loss", "loss", OF_STUDENT),
+    Mutant("self-training: threshold ignored", ROUNDS, "probability < threshold", "probability < 0", OF_ROUNDS),
 ]  # fmt: skip
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tracoco.api.plans import PlanResult, plan
     from tracoco.api.projects import InitResult, check, init, prepare
     from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
+    from tracoco.api.self_training import self_train
     from tracoco.config import Config
     from tracoco.data.batch import Batch, TensorPair
     from tracoco.demo.run import demo_scans
@@ -56,6 +57,7 @@ _HOMES = {
     "tracoco.api.plans": ("PlanResult", "plan"),
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
+    "tracoco.api.self_training": ("self_train",),
     "tracoco.config": ("Config",),
     "tracoco.data.batch": ("Batch", "TensorPair"),
     "tracoco.demo.run": ("demo_scans",),
@@ -103,6 +105,7 @@ __all__ = [
     "prepare",
     "register_method",
     "report",
+    "self_train",
     "train",
 ]
 

@@ -170,6 +170,7 @@ COMMANDS = {
     "plan": "plan",
     "prepare": "prepare",
     "train": "train",
+    "self-train": "self_train",
     "predict": "predict",
     "evaluate": "evaluate",
     "context": "context",
@@ -178,7 +179,11 @@ COMMANDS = {
     "import": "import_checkpoint",
 }
 """The public function of each command."""
-RENAMED = {("train", "overrides"): "settings", ("predict", "save"): "maps"}
+RENAMED = {
+    ("train", "overrides"): "settings",
+    ("self-train", "overrides"): "settings",
+    ("predict", "save"): "maps",
+}
 """Options that Python has as lists of values and not as text."""
 
 

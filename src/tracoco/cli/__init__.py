@@ -7,8 +7,8 @@ import sys
 from typing import NoReturn
 
 # In the order in which the help lists the commands.
-from tracoco.cli import demo, init, plan, check, prepare, train, predict, evaluate  # isort: skip
-from tracoco.cli import context, report, compare, benchmark, paper  # isort: skip
+from tracoco.cli import demo, init, plan, check, prepare, train, self_train  # isort: skip
+from tracoco.cli import predict, evaluate, context, report, compare, benchmark, paper  # isort: skip
 from tracoco.cli import import_, methods, presets  # isort: skip
 from tracoco.cli.app import app
 from tracoco.errors import Stopped, UserError
@@ -31,6 +31,7 @@ __all__ = [
     "prepare",
     "presets",
     "report",
+    "self_train",
     "train",
 ]
 
