@@ -37,13 +37,13 @@ OVERFLOW, DATA, TRAINING = (
 MASKED, STUDENT, ROUNDS = (
     "methods/masked_autoencoder.py",
     "methods/noisy_student.py",
-    "training/self_training.py",
+    "training/rounds.py",
 )
 OF_MASKED, OF_STUDENT = (
     ("tests/methods/test_masked_autoencoder.py",),
     ("tests/methods/test_noisy_student.py",),
 )
-OF_ROUNDS = ("tests/training/test_self_training.py",)
+OF_ROUNDS = ("tests/training/test_rounds.py",)
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),

@@ -9,8 +9,8 @@ from tracoco.api.projects import ProjectPath, opened_project
 from tracoco.api.runs import Run, check_length
 from tracoco.console import progress_console
 from tracoco.presets import load_config
-from tracoco.training.self_training import Rounds
-from tracoco.training.self_training import self_train as train_rounds
+from tracoco.training.rounds import Rounds
+from tracoco.training.rounds import self_train as train_rounds
 
 STUDENT = "noisy-student"
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from tracoco.data.batch import Batch, Crops
 from tracoco.data.crop import Crop
 from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
-from tracoco.data.pseudo_labels import PseudoLabels
+from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.project.store import Store
 
 

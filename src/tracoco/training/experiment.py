@@ -11,7 +11,7 @@ import torch
 from tracoco.config import Config, recorded_settings
 from tracoco.data.crop_pair import CropRule
 from tracoco.data.crop_positions import has_room
-from tracoco.data.pseudo_labels import PseudoLabels
+from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
 from tracoco.errors import UserError
 from tracoco.evaluation.validation import mean_dice

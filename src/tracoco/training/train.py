@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tracoco.config import Config
 from tracoco.console import say
-from tracoco.data.pseudo_labels import PseudoLabels
+from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import batches
 from tracoco.errors import UserError
 from tracoco.methods import method_row

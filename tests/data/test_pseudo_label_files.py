@@ -12,7 +12,7 @@ from tracoco.augmentation_config import AugmentationConfig
 from tracoco.config import DataConfig
 from tracoco.data.batch import IGNORED
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
-from tracoco.data.pseudo_labels import Manifest, PseudoLabels
+from tracoco.data.pseudo_label_files import Manifest, PseudoLabels
 from tracoco.data.source import BatchSource
 from tracoco.errors import UserError
 from tracoco.project.folder import Project

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import tracoco as tc
 from tracoco.cli import app
 from tracoco.config import Config
-from tracoco.data import pseudo_labels
+from tracoco.data import pseudo_label_files
 from tracoco.data.batch import IGNORED
-from tracoco.data.pseudo_labels import PseudoLabels
+from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.errors import UserError
 from tracoco.files import content_hash, read_json
 from tracoco.inference.predictor import Predictor
@@ -33,9 +33,9 @@ from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
 from tracoco.runs.log import read_log
-from tracoco.training import self_training
+from tracoco.training import rounds as self_training
 from tracoco.training import train as training
-from tracoco.training.self_training import Reached, Rounds, self_train
+from tracoco.training.rounds import Reached, Rounds, self_train
 from tracoco.training.trainer import Trainer
 
 SHORT = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]", "training.save_every=1"]
@@ -138,7 +138,7 @@ def killing(owner: Any, name: str, at: int, *, before: bool) -> Callable[..., An
         (Trainer, "save", 1, False),  # in the teacher's training
         (self_training._Record, "write", 1, True),  # between training and its record
         (self_training, "predicted_label", 2, True),  # some scans are labelled
-        (pseudo_labels, "write_json", 1, True),  # a label is there, not its entry
+        (pseudo_label_files, "write_json", 1, True),  # a label is there, not its entry
         (training, "open_folder", 1, True),  # all are labelled, the student has not begun
         (Trainer, "save", STEPS + 2, True),  # before the student's first checkpoint
         (Trainer, "save", STEPS + 4, False),  # in its training

@@ -20,7 +20,7 @@ from rich.console import Console
 from tracoco.config import Config, recorded_settings
 from tracoco.console import counted, say
 from tracoco.data.batch import IGNORED
-from tracoco.data.pseudo_labels import Label, Manifest, PseudoLabels
+from tracoco.data.pseudo_label_files import Label, Manifest, PseudoLabels
 from tracoco.errors import UserError
 from tracoco.files import content_hash, read_json, write_json
 from tracoco.inference.folding import ready_to_predict
