@@ -8,7 +8,7 @@ import pytest
 
 from tracoco.methods import METHODS, method_class
 from tracoco.methods.catalogue import About, method_settings, read_about
-from tracoco.methods.table import COMMON_RECIPE, RELEASED_RECIPE, Faithful
+from tracoco.methods.row import COMMON_RECIPE, RELEASED_RECIPE, Faithful
 from tracoco.presets import has_released_recipe, released_recipe
 
 SOURCE = re.compile(

@@ -1,57 +1,34 @@
-"""The table of methods, in order of year, and what a row tells without importing the method."""
+"""The table of methods, in order of year; `row.py` says what a row tells."""
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from tracoco.methods.row import (
+    COMMON_RECIPE,
+    RECONSTRUCTION,
+    RELEASED_RECIPE,
+    MethodRow,
+    Needs,
+)
 
-Faithful = Literal[
-    "released recipe reproduced",
-    "published formulas, common recipe",
-    "no public code: from the paper",
-    "no public code: reconstruction",
-]
-"""How near the package is to a publication; each method is exactly one of these.
+__all__ = ["METHODS"]
 
-The recipe is reproduced where `--recipe released` states all that matters for a data set of the
-field. It is the common one where the release is for other data, or cannot be stated in full.
-"""
-RELEASED_RECIPE: Final = "released recipe reproduced"
-COMMON_RECIPE: Final = "published formulas, common recipe"
-FROM_PAPER: Final = "no public code: from the paper"
-RECONSTRUCTION: Final = "no public code: reconstruction"
+FEATURES = Needs(features=True)
+CUTMIX = Needs(unlabelled=2, only_with="cutmix")
+CUTMIX_AND_FEATURES = Needs(unlabelled=2, only_with="cutmix", features=True)
+PASTED_HALVES = Needs(labelled=2, unlabelled=2, even=True)
+SEPARATION = tuple(f"separation.{part}" for part in ("projector", "predictor", "selectors"))
 
-
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """What is known of a method without building it."""
-
-    target: str
-    """`module:Class`."""
-    idea: str
-    trained_by_unlabelled: tuple[str, ...]
-    """Modules that unlabelled crops teach; a method without any is given no unlabelled crops."""
-    pairs: bool = False
-    """Whether it uses the second crop of each pair; if not, those crops are not read."""
-    year: int | None = None
-    """Of the publication; none for what is older than the field, or not published."""
-    venue: str = ""
-    """Where it was published."""
-    faithful: Faithful | None = None
-    """None for a method that a user has registered."""
-    caution: str = ""
-    """What a run of this method tells its user before it starts, if anything."""
-
-
+# What a method is and needs stands in one line.
+# fmt: off
 METHODS: dict[str, MethodRow] = {
     "supervised": MethodRow(
         target="tracoco.methods.supervised:Supervised",
-        year=None,
-        venue="",
+        family="baseline",
         faithful=RELEASED_RECIPE,
         idea="Learn from the labelled scans alone: the bound that the others must beat.",
         trained_by_unlabelled=(),
     ),
     "entropy-minimisation": MethodRow(
         target="tracoco.methods.entropy_minimisation:EntropyMinimisation",
+        family="pseudo-labels",
         year=2004,
         venue="NeurIPS",
         faithful=RELEASED_RECIPE,
@@ -60,6 +37,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "mean-teacher": MethodRow(
         target="tracoco.methods.mean_teacher:MeanTeacher",
+        family="consistency",
         year=2017,
         venue="NeurIPS",
         faithful=RELEASED_RECIPE,
@@ -68,6 +46,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "ua-mt": MethodRow(
         target="tracoco.methods.ua_mt:UAMT",
+        family="consistency",
         year=2019,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -76,6 +55,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "ict": MethodRow(
         target="tracoco.methods.ict:ICT",
+        family="mixing", needs=Needs(unlabelled=2),
         year=2019,
         venue="IJCAI",
         faithful=RELEASED_RECIPE,
@@ -84,6 +64,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "sassnet": MethodRow(
         target="tracoco.methods.sassnet:SASSNet",
+        family="shape", needs=FEATURES,
         year=2020,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -92,6 +73,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "lg-er-mt": MethodRow(
         target="tracoco.methods.lg_er_mt:LGERMT",
+        family="consistency",
         year=2020,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -100,6 +82,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "duwm": MethodRow(
         target="tracoco.methods.duwm:DUWM",
+        family="consistency", needs=FEATURES,
         year=2020,
         venue="MICCAI",
         faithful=RECONSTRUCTION,
@@ -109,6 +92,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "fixmatch": MethodRow(
         target="tracoco.methods.fixmatch:FixMatch",
+        family="pseudo-labels", needs=CUTMIX,
         year=2020,
         venue="NeurIPS",
         faithful=COMMON_RECIPE,
@@ -117,6 +101,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "dtc": MethodRow(
         target="tracoco.methods.dtc:DTC",
+        family="shape", needs=FEATURES,
         year=2021,
         venue="AAAI",
         faithful=RELEASED_RECIPE,
@@ -125,6 +110,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "tri-u-mt": MethodRow(
         target="tracoco.methods.tri_u_mt:TriUMT",
+        family="consistency", needs=FEATURES,
         year=2021,
         venue="MICCAI",
         faithful=COMMON_RECIPE,
@@ -133,6 +119,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "cac": MethodRow(
         target="tracoco.methods.cac:CAC",
+        family="contrast", needs=FEATURES,
         year=2021,
         venue="CVPR",
         faithful=COMMON_RECIPE,
@@ -142,6 +129,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "cps": MethodRow(
         target="tracoco.methods.cps:CPS",
+        family="co-training", needs=CUTMIX,
         year=2021,
         venue="CVPR",
         faithful=COMMON_RECIPE,
@@ -150,6 +138,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "urpc": MethodRow(
         target="tracoco.methods.urpc:URPC",
+        family="decoders", needs=FEATURES,
         year=2021,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -158,6 +147,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "mc-net": MethodRow(
         target="tracoco.methods.mc_net:MCNet",
+        family="decoders", needs=FEATURES,
         year=2021,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -166,6 +156,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "cross-teaching": MethodRow(
         target="tracoco.methods.cross_teaching:CrossTeaching",
+        family="co-training",
         year=2022,
         venue="MIDL",
         faithful=COMMON_RECIPE,
@@ -174,6 +165,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "ps-mt": MethodRow(
         target="tracoco.methods.ps_mt:PSMT",
+        family="consistency", needs=CUTMIX_AND_FEATURES,
         year=2022,
         venue="CVPR",
         faithful=COMMON_RECIPE,
@@ -182,6 +174,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "mc-net-plus": MethodRow(
         target="tracoco.methods.mc_net:MCNetPlus",
+        family="decoders", needs=FEATURES,
         year=2022,
         venue="MedIA",
         faithful=RELEASED_RECIPE,
@@ -190,6 +183,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "scc": MethodRow(
         target="tracoco.methods.scc:SCC",
+        family="contrast", needs=FEATURES,
         year=2022,
         venue="CMIG",
         faithful=RELEASED_RECIPE,
@@ -198,17 +192,16 @@ METHODS: dict[str, MethodRow] = {
     ),
     "ss-net": MethodRow(
         target="tracoco.methods.ss_net:SSNet",
+        family="adversarial", needs=FEATURES,
         year=2022,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
         idea="Predictions withstand the worst small change, and features lie close to their class.",
-        trained_by_unlabelled=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
+        trained_by_unlabelled=("network", *SEPARATION),
     ),
     "ac-mt": MethodRow(
         target="tracoco.methods.ac_mt:ACMT",
+        family="consistency",
         year=2023,
         venue="MedIA",
         faithful=RELEASED_RECIPE,
@@ -217,6 +210,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "bcp": MethodRow(
         target="tracoco.methods.bcp:BCP",
+        family="mixing", needs=PASTED_HALVES,
         year=2023,
         venue="CVPR",
         faithful=RELEASED_RECIPE,
@@ -225,6 +219,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "unimatch": MethodRow(
         target="tracoco.methods.unimatch:UniMatch",
+        family="pseudo-labels", needs=CUTMIX_AND_FEATURES,
         year=2023,
         venue="CVPR",
         faithful=RELEASED_RECIPE,
@@ -233,6 +228,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "dmd": MethodRow(
         target="tracoco.methods.dmd:DMD",
+        family="co-training",
         year=2023,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -241,6 +237,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "dhc": MethodRow(
         target="tracoco.methods.dhc:DHC",
+        family="co-training",
         year=2023,
         venue="MICCAI",
         faithful=COMMON_RECIPE,
@@ -249,6 +246,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "patchcl": MethodRow(
         target="tracoco.methods.patchcl:PatchCL",
+        family="contrast", needs=FEATURES,
         year=2023,
         venue="CVPR",
         faithful=RECONSTRUCTION,
@@ -259,6 +257,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "dcnet": MethodRow(
         target="tracoco.methods.dcnet:DCNet",
+        family="decoders", needs=FEATURES,
         year=2023,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
@@ -267,18 +266,17 @@ METHODS: dict[str, MethodRow] = {
     ),
     "cross-ald": MethodRow(
         target="tracoco.methods.cross_ald:CrossALD",
+        family="adversarial", needs=FEATURES,
         year=2023,
         venue="MICCAI",
         faithful=RECONSTRUCTION,
         idea="SS-Net with several worst changes of each crop, mixed with those of another crop.",
-        trained_by_unlabelled=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
+        trained_by_unlabelled=("network", *SEPARATION),
         caution="no public code, and the paper was not consulted: this is a reconstruction",
     ),
     "mc-caussl": MethodRow(
         target="tracoco.methods.mc_caussl:MCCauSSL",
+        family="decoders", needs=FEATURES,
         year=2023,
         venue="ICCV",
         faithful=RELEASED_RECIPE,
@@ -289,6 +287,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "bcp-caussl": MethodRow(
         target="tracoco.methods.bcp_caussl:BCPCauSSL",
+        family="mixing", needs=PASTED_HALVES,
         year=2023,
         venue="ICCV",
         faithful=RECONSTRUCTION,
@@ -299,33 +298,30 @@ METHODS: dict[str, MethodRow] = {
     ),
     "caml": MethodRow(
         target="tracoco.methods.caml:CAML",
+        family="co-training", needs=FEATURES,
         year=2023,
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
         idea="A plain network and one that compares crops agree in predictions and in likenesses.",
         trained_by_unlabelled=(
-            "plain",
-            "attentive",
-            "relations.projectors",
-            "relations.predictors",
+            *("plain", "attentive", "relations.projectors", "relations.predictors"),
         ),
     ),
     "cac-co": MethodRow(
         target="tracoco.methods.cac_co:CACCo",
+        family="contrast", needs=CUTMIX_AND_FEATURES,
         year=2024,
         venue="IEEE TMI",
         faithful=RECONSTRUCTION,
         idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
         trained_by_unlabelled=(
-            "networks.0",
-            "networks.1",
-            "contrasts.0.projector",
-            "contrasts.1.projector",
+            *("networks.0", "networks.1", "contrasts.0.projector", "contrasts.1.projector"),
         ),
         pairs=True,
     ),
     "tracoco": MethodRow(
         target="tracoco.methods.tracoco:TraCoCo",
+        family="co-training", needs=CUTMIX,
         year=2024,
         venue="IEEE TMI",
         faithful=COMMON_RECIPE,
@@ -335,6 +331,7 @@ METHODS: dict[str, MethodRow] = {
     ),
     "tracoco-as-released": MethodRow(
         target="tracoco.methods.tracoco_as_released:TraCoCoAsReleased",
+        family="co-training",
         year=2024,
         venue="IEEE TMI",
         faithful=RELEASED_RECIPE,
