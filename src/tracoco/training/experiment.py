@@ -21,12 +21,13 @@ from tracoco.methods.method import Method, dropped_settings, resolved_choice
 from tracoco.presets import released_recipe
 from tracoco.project.folder import Project
 from tracoco.project.plan import FOR_IMPORTED, Plan
-from tracoco.project.planner import within_cases
+from tracoco.project.planner import BatchSizes, within_cases
 from tracoco.project.splits import Splits, with_fewer_labels
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import count, listed
+from tracoco.training.contract import check_modules, check_needs, raised_batch
 from tracoco.training.distributed import Process
 from tracoco.training.starting_weights import StartingWeights
 from tracoco.training.trainer import Validate
@@ -109,6 +110,8 @@ class Experiment:
     """What must be said of every result on this data, e.g. that scans were cropped by labels."""
     dropped: tuple[str, ...] = ()
     """Settings of the preset's method that the chosen method does not share."""
+    raised_from: BatchSizes | None = None
+    """The plan's batch, where the method needs a larger one."""
 
     @classmethod
     def of(cls, project: Project, config: Config) -> "Experiment":
@@ -116,9 +119,12 @@ class Experiment:
         plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
         splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
         scans = len(splits.labelled), len(splits.unlabelled) or len(splits.labelled)
-        sizes = within_cases(plan.batch, *scans)
+        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
+        planned = within_cases(plan.batch, *scans)
+        sizes = raised_batch(planned, config.data, choice)
         config = resolved(config, plan.model_copy(update={"batch": sizes}))
         check_cases(config, splits, project.splits_file)
+        check_needs(config, plan, choice)
         check_plan(plan, project.plan_file)
         check_slices(config, plan)
         check_windows(run_crop(config, plan), config.inference)  # rather than after the training
@@ -126,12 +132,12 @@ class Experiment:
         if not method_row(config.method.name).trained_by_unlabelled:
             # A method that learns nothing from unlabelled crops need not read them.
             data = data.model_copy(update={"unlabelled_batch": 0})
-        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
         store.check(splits, plan)
         config = config.model_copy(update={"data": data, "method": choice})
         hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
         mark = project.load_origin().watermark
-        return cls(config, plan, splits, store, hidden, watermark=mark, dropped=dropped)
+        raised = planned if sizes != planned else None
+        return cls(config, plan, splits, store, hidden, None, mark, dropped, raised)
 
     @property
     def crop(self) -> tuple[int, ...]:
@@ -210,7 +216,10 @@ class Experiment:
     def method(self, process: Process) -> Method:
         """The method with its first weights."""
         batch = self.config.data.batch[0] * process.world_size
-        return run_method(self.config, self.plan, max(1, self.epoch // batch))
+        method = run_method(self.config, self.plan, max(1, self.epoch // batch))
+        name = self.config.method.name
+        check_modules(name, method_row(name), method)
+        return method
 
     def facts(self, process: Process) -> dict[str, Any]:
         """What the run folder says of the data and of the batch over all processes."""
@@ -253,11 +262,15 @@ class Experiment:
         watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
         cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
         start = f" from {self.start.run}, step {self.start.step}," if self.start else ""
+        raised = ""
+        if self.raised_from:
+            before, now = ("{} + {}".format(*n) for n in (self.raised_from, self.config.data.batch))
+            raised = f" (the plan's {before} are raised to {now}, which the method needs)"
         return (
             f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
-            f"{crops} crops a step and process, {crops * process.world_size} in all{watermark}"
-            f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
+            f"{crops} crops a step and process, {crops * process.world_size} in all"
+            f"{raised}{watermark}{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
 
     def warnings(self) -> list[str]:
