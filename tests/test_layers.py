@@ -19,7 +19,8 @@ ORDER = [
         "project",
         "data",
     ),
-    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training", "reporting"),
+    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training"),
+    *("testing", "reporting"),
     *("studies", "api", "demo", "cli", "__main__"),
 ]
 
