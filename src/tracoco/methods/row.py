@@ -33,7 +33,7 @@ Family = Literal[
     "pre-training",
 ]
 """What a method learns from unlabelled crops, in one word; `FAMILIES` says it in a sentence."""
-FAMILIES: dict[Family, str] = {
+FAMILIES: dict[str, str] = {
     "baseline": "learn from labels alone",
     "consistency": "agree with an averaged teacher, or under noise",
     "decoders": "several decoders, or levels of one, agree with each other",
@@ -61,6 +61,16 @@ class Needs:
     """A setting of the method, e.g. `cutmix`; where it is off, one crop of each kind will do."""
     features: bool = False
     """Whether it needs the feature maps of its network, which networks of MONAI do not give."""
+
+    def in_words(self, *, unlabelled: bool) -> str:
+        """What is needed beyond one crop of each kind; `unlabelled` says if such crops are read."""
+        sizes = [(self.labelled, "labelled")] + [(self.unlabelled, "unlabelled")] * unlabelled
+        parts = [f"{size} or more {kind}" for size, kind in sizes if size > 1]
+        batch = f"{' and '.join(parts)} crops in a batch" if parts else ""
+        batch += " (even numbers)" if self.even else ""
+        batch += f" with `{self.only_with}`" if self.only_with else ""
+        features = "a network with feature maps" if self.features else ""
+        return "; ".join(filter(None, (batch, features)))
 
     def enough(self, fewest: int, crops: int) -> int:
         """The smallest number from `crops` on that is at least `fewest`, and even if need be."""
