@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tracoco.data.batch import Batch
+from tracoco.errors import first_line
 from tracoco.methods import MethodRow
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
@@ -69,11 +70,13 @@ def check_steps(subject: Subject, dimensions: int, classes: int) -> None:
     method = subject.make(dimensions, classes)
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=0.01)
     batch = subject.batch(dimensions, classes)
-    take_step(method, optimizer, batch, 0)
-    for name, term in checked_terms(subject.name, method(batch, 1)).items():
-        require(term.isfinite(), f"loss term '{name}' is {term.item()} after a step")
-        require(term.requires_grad, f"loss term '{name}' is 0 and connected to nothing")
-        require(term.dtype == torch.float32, f"loss term '{name}' is of {term.dtype}, not float32")
+    first = take_step(method, optimizer, batch, 0).terms
+    for when, terms in (("at first", first), ("after a step", method(batch, 1).terms)):
+        for name, term in terms.items():
+            told = f"loss term '{name}' is {term.item()} {when}"
+            require(term.isfinite(), told)
+            require(term.requires_grad, f"{told} and connected to nothing")
+            require(term.dtype == torch.float32, f"{told}, of {term.dtype} and not float32")
 
 
 def check_teacher(subject: Subject, dimensions: int, classes: int) -> None:
@@ -182,7 +185,12 @@ def check_pairs(subject: Subject, dimensions: int, classes: int) -> None:
     expected = seen(batch, PAST_THE_RAMP).terms
     method = subject.make(dimensions, classes)
     torch.manual_seed(0)
-    output = method(unread, PAST_THE_RAMP)
+    try:
+        output = method(unread, PAST_THE_RAMP)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise AssertionError(
+            f"it fails without second crops, but the row has pairs=False: {first_line(error)}"
+        ) from error
     for name, term in output.terms.items():
         same = term.item() == expected[name].item()
         require(same, f"loss term '{name}' depends on second crops, but the row has pairs=False")

@@ -62,7 +62,7 @@ def _same_terms(
             torch.manual_seed(0)
             found.append(checked_terms(subject.name, method(batch, step)))
         for name, term in found[0].items():
-            if not torch.isclose(term, found[1][name], rtol=1e-5, atol=1e-6):
+            if not torch.isclose(term, found[1][name], rtol=1e-5, atol=1e-8):
                 raise AssertionError(f"{what} change loss term '{name}' at step {step}")
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import Method
+from tracoco.methods.method import Method, StepOutput
 from tracoco.testing.subject import make_batch
 from tracoco.training.contract import checked_terms
 
@@ -21,15 +21,18 @@ def loss_of(terms: dict[str, torch.Tensor]) -> torch.Tensor:
     return torch.stack(list(terms.values())).sum()
 
 
-def take_step(method: Method, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
-    """All that the trainer asks of a method at a step."""
+def take_step(
+    method: Method, optimizer: torch.optim.Optimizer, batch: Batch, step: int
+) -> StepOutput:
+    """All that the trainer asks of a method at a step; what its `forward` gave."""
     torch.manual_seed(step)
     method.before_step(batch, step)
     optimizer.zero_grad(set_to_none=True)
-    output = method(batch, step)
+    output: StepOutput = method(batch, step)
     loss_of(checked_terms(type(method).__name__, output)).backward()
     optimizer.step()
     method.after_step(output, batch, step)
+    return output
 
 
 def after_steps(

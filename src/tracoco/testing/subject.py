@@ -108,6 +108,9 @@ class PointwiseNetwork(nn.Module):
         super().__init__()
         convolution = nn.Conv2d if dimensions == 2 else nn.Conv3d
         self.hidden, self.head = convolution(1, 8, 1), convolution(8, classes, 1)
+        with torch.no_grad():  # it is sure of what it predicts, so that small changes show
+            for parameter in self.parameters():
+                parameter.mul_(5)
 
     def forward(self, crops: Tensor) -> Tensor:
         """Logits of each class, [B, classes, ...]."""
