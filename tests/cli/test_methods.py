@@ -160,8 +160,8 @@ def test_filters_that_leave_nothing_say_so(tracoco: Any) -> None:
 def test_python_lists_what_the_command_does(tracoco: Any) -> None:
     found = tc.list_methods(family="contrast", max_cost=12.0)
     told = json.loads(tracoco("--family", "contrast", "--max-cost", "12", "--json")[1])["rows"]
-    assert found.rows == told
-    assert found.problems == []
+    assert [entry.to_json() for entry in found.entries] == told
+    assert found.problems == ()
 
 
 def test_an_unknown_method_is_refused_in_one_line(tracoco: Any) -> None:

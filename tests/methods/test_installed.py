@@ -12,7 +12,7 @@ from tracoco.cli import main
 from tracoco.errors import UserError
 from tracoco.methods import INSTALLED, METHODS, SHIPPED, find_row, method_class, method_row
 from tracoco.methods.supervised import Supervised
-from tracoco.studies.benchmark import workers
+from tracoco.studies.benchmark import worker_processes
 
 ROW = """
 from tracoco.methods import MethodRow
@@ -55,7 +55,7 @@ def test_a_method_is_found_by_name_and_its_code_is_imported_then(site: Path) -> 
     assert method_row("mine-too").idea == "The same."
     assert method_class("mine-too") is Supervised
     assert (site / "imported").exists()
-    assert workers._program() == ["-m", "tracoco"]  # other processes find it as well
+    assert worker_processes._program() == ["-m", "tracoco"]  # other processes find it as well
 
 
 @pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("methods", "cps")])
@@ -109,8 +109,8 @@ def test_a_broken_entry_point_is_one_line_that_names_the_package(
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
     listed = tc.list_methods()
-    assert listed.problems == [str(caught.value)]
-    assert [row["method"] for row in listed.rows] == list(METHODS)
+    assert listed.problems == (str(caught.value),)
+    assert [entry.name for entry in listed.entries] == list(METHODS)
 
 
 def test_a_wrong_target_of_a_row_is_named(site: Path) -> None:

@@ -16,11 +16,11 @@ from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.settings import MethodChoice
 from tracoco.training.contract import checked_terms, raised_batch
-from tracoco.training.distributed import Team
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 
-ALONE = Team(0, 1, torch.device("cpu"))
+ALONE = Process(0, 1, torch.device("cpu"))
 SHORT = ["training.steps=2", "network.filters=4", "data.crop=[16, 16, 8]", "data.workers=0"]
 
 

@@ -2,14 +2,20 @@
 
 A new method is one file (its settings and its class) and one row: in `table.py`, registered by
 the file itself, or named by an entry point of an installed package. Nothing else in the package
-knows its name.
+knows its name. A package names its rows in its `pyproject.toml`:
+
+    [project.entry-points."tracoco.methods"]
+    my-method = "my_package.my_module:ROW"
+
+Its code is imported when such a method is asked for by name, and to list all methods. The methods
+of this package are found without a look at what else is installed.
 """
 
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from tracoco.errors import UserError, did_you_mean
-from tracoco.methods.installed import installed_names, installed_row, shadowed
+from tracoco.errors import UserError, did_you_mean, first_line
 from tracoco.methods.row import FAMILIES, Family, MethodRow, Needs, name_problem, row_problem
 from tracoco.methods.table import METHODS
 
@@ -33,6 +39,8 @@ __all__ = [
 
 SHIPPED = frozenset(METHODS)
 """Methods of the package itself."""
+GROUP = "tracoco.methods"
+"""Entry points of methods."""
 INSTALLED: set[str] = set()
 """Methods that were found by the entry points of other packages, and are in the table now."""
 
@@ -41,7 +49,7 @@ def method_row(name: str) -> MethodRow:
     """The row of a method, or an error that names the nearest one."""
     row = find_row(name)
     if row is None:
-        known = {*METHODS, *installed_names()}
+        known = {*METHODS, *_installed_names()}
         raise UserError(
             f"method '{name}' does not exist; {did_you_mean(name, known)}; one of your own is "
             "known only to commands that go through the file which registers it, or once a "
@@ -56,7 +64,7 @@ def find_row(name: str) -> MethodRow | None:
     What else is installed is looked at for names that the table does not have.
     """
     if name not in METHODS:
-        row = installed_row(name)
+        row = _installed_row(name)
         if row is None:
             return None
         register_method(name, row)
@@ -66,8 +74,8 @@ def find_row(name: str) -> MethodRow | None:
 
 def load_installed() -> list[str]:
     """Bring all methods of installed packages into the table; a line for each that is not used."""
-    problems = shadowed(SHIPPED)
-    for name in installed_names():
+    problems = _shadowed()
+    for name in _installed_names():
         try:
             find_row(name)
         except UserError as error:
@@ -104,3 +112,49 @@ def register_method(name: str, row: MethodRow) -> None:
     if problem:
         raise ValueError(f"the row of method '{name}' is wrong: {problem}")
     METHODS[name] = row
+
+
+def _installed_names() -> list[str]:
+    """Names of the methods that installed packages bring; nothing is imported."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def _installed_row(name: str) -> MethodRow | None:
+    """The row of a method that an installed package brings; None if none has this name."""
+    found = list(entry_points(group=GROUP, name=name))
+    packages = sorted({_package(point) for point in found})
+    if len(packages) > 1:
+        raise UserError(
+            f"method '{name}' is brought by several packages: {', '.join(packages)}; uninstall all "
+            "but one"
+        )
+    return _load(found[0]) if found else None
+
+
+def _shadowed() -> list[str]:
+    """A line for each installed method that has the name of one of this package's."""
+    return [
+        f"package {_package(point)} brings a method '{point.name}', which is not used: a method of "
+        "tracoco has this name; its authors have to choose another"
+        for point in entry_points(group=GROUP)
+        if point.name in SHIPPED
+    ]
+
+
+def _load(point: EntryPoint) -> MethodRow:
+    try:
+        row = point.load()
+    except Exception as error:  # noqa: BLE001 - whatever the code of others raises
+        problem = f"{type(error).__name__}: {first_line(error)}"
+    else:
+        problem = name_problem(point.name) or row_problem(row)
+        if not problem and isinstance(row, MethodRow):
+            return row
+    raise UserError(
+        f"method '{point.name}' of package {_package(point)} cannot be used: entry point "
+        f"'{point.value}': {problem}; repair or uninstall the package"
+    )
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "of unknown name"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from tracoco.data.batch import Batch
+from tracoco.data.batch import Batch, Crops
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, NetworkFactory
 from tracoco.settings import checked
@@ -14,8 +14,10 @@ from tracoco.testing.subject import PointwiseNetwork, Subject, make_batch, with_
 from tracoco.training.contract import batch_needs, checked_terms
 
 PAST_THE_RAMP = 1000
-PADDED_BELOW = 10
+PADDED_BELOW = 14
 """Voxels of the volume before this place along its first axis are padding."""
+CHANGED = 2
+"""Layers of padding that get other intensities, far from the scan: a blur may see what is near."""
 
 
 def pointwise(dimensions: int, classes: int) -> NetworkFactory:
@@ -43,12 +45,15 @@ def check_padding(subject: Subject, dimensions: int, classes: int) -> None:
     def make_pointwise() -> Method:
         return subject.make(dimensions, classes, network=pointwise(dimensions, classes))
 
-    first, second = (
-        replace(part, values=torch.where(part.valid[:, None], part.values, 1 - part.values))
-        for part in (padded.first, padded.second)
-    )
-    other = replace(padded, first=first, second=second)
+    other = replace(padded, first=_changed(padded.first), second=_changed(padded.second))
     _same_terms(subject, make_pointwise, (padded, other), "the intensities of padding")
+
+
+def _changed(crops: Crops) -> Crops:
+    """The same crops with other intensities in the outermost padding."""
+    values = crops.values.clone()
+    values[:, :, :CHANGED] = 1 - values[:, :, :CHANGED]
+    return replace(crops, values=values)
 
 
 def _same_terms(

@@ -17,7 +17,7 @@ from tracoco.data.batch import Batch
 from tracoco.methods.method import Method
 from tracoco.testing.steps import BatchOfSeed
 from tracoco.testing.subject import Subject
-from tracoco.training.distributed import StopRequest, Process
+from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.trainer import Trainer
 
 STEPS = (0, 3, 60, 124, 125)

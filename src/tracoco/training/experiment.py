@@ -270,7 +270,8 @@ class Experiment:
             f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
             f"{crops} crops a step and process, {crops * process.world_size} in all"
-            f"{raised}{watermark}{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
+            f"{raised}{watermark}"
+            f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
 
     def warnings(self) -> list[str]:
