@@ -50,8 +50,9 @@ def _measured() -> str:
 
 def _cells(entry: MethodEntry) -> list[str]:
     name = f"[{entry.name}](#{entry.name})"
-    costs = entry.cost_cells.values()
-    return [name, entry.published, entry.row.idea, *costs, entry.row.faithful or ""]
+    origin = (entry.published, entry.row.family or "", entry.row.idea)
+    recipes = ", ".join(entry.recipes)
+    return [name, *origin, *entry.cost_cells.values(), recipes, entry.row.faithful or ""]
 
 
 def _section(entry: MethodEntry) -> str:
@@ -60,12 +61,14 @@ def _section(entry: MethodEntry) -> str:
     if about is None:
         raise ValueError(f"{entry.name} has no file in methods/about")
     caution = f"\nWarning: {row.caution}.\n" if row.caution else ""
+    needs = f"\nNeeds {entry.needs}.\n" if entry.needs else ""
     formulas = "\n".join(about.formulas)
     left_out = f"\nNot written:\n\n{_bullets(about.not_written)}" if about.not_written else ""
     recipe = f"\nReleased recipe:\n\n{_bullets(entry.released_recipe)}"
     return (
         f"\n## {entry.name}\n\n{row.idea} *{about.reference}* **{row.faithful}**\n"
-        f"{caution}\n```text\n{formulas}\n```\n\nReadings:\n\n{_bullets(about.readings)}{left_out}"
+        f"{caution}{needs}\n```text\n{formulas}\n```\n\n"
+        f"Readings:\n\n{_bullets(about.readings)}{left_out}"
         f"{recipe if entry.released_recipe else ''}{_settings(entry.settings or ())}"
     )
 

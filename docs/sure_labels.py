@@ -66,14 +66,13 @@ class SureLabels(Method):
         return PseudoLabelHealth(predicted_fractions(output.pseudo_labels[0], valid))
 
 
-register_method(
-    "sure-labels",
-    MethodRow(
-        target=f"{__name__}:SureLabels",
-        idea="Learn your own labels of unlabelled crops, where you are sure of them.",
-        trained_by_unlabelled=("network",),
-    ),
+ROW = MethodRow(
+    target=f"{__name__}:SureLabels",
+    idea="Learn your own labels of unlabelled crops, where you are sure of them.",
+    trained_by_unlabelled=("network",),
+    family="pseudo-labels",
 )
+register_method("sure-labels", ROW)
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,6 @@
 
 import base64
 import io
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,18 @@ from numpy.typing import NDArray
 from torch import nn
 
 from tracoco.augmentation_config import AugmentationConfig
-from tracoco.data.batch import Batch, Crops
+from tracoco.data.batch import Batch
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, RunFacts, StepOutput, build_method
-from tracoco.networks.build import build_network
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.runs.log import StepRecord
 from tracoco.settings import MethodChoice
+from tracoco.testing.subject import make_batch, small_network
+
+__all__ = ["make_batch"]  # the others are their own
 
 SHAPE = (26, 24, 20)
 SPARING: dict[str, dict[str, object]] = {
@@ -71,36 +72,6 @@ def make_project(
     write_plan(project.plan_file, project.load_plan().model_copy(update={"batch": (2, 2)}))
     prepare(project)
     return project
-
-
-def make_batch(
-    dimensions: int = 3,
-    classes: int = 2,
-    *,
-    labelled: int = 2,
-    unlabelled: int = 2,
-    seed: int = 0,
-    size: tuple[int, ...] = (16, 16, 16),
-) -> Batch:
-    """Random crops with places that overlap; no files needed."""
-    random = torch.Generator().manual_seed(seed)
-    size = size[:dimensions]
-    count = labelled + unlabelled
-
-    def crops(shift: int) -> Crops:
-        return Crops(
-            values=torch.rand(count, 1, *size, generator=random),
-            valid=torch.ones(count, *size, dtype=torch.bool),
-            start=tuple((4 + shift,) * dimensions for _ in range(count)),
-        )
-
-    return Batch(
-        first=crops(0),
-        second=crops(3),
-        labels=torch.randint(classes, (labelled, *size), generator=random),
-        cases=tuple(f"case{index}" for index in range(count)),
-        pseudo_labels=torch.randint(classes, (unlabelled, *size), generator=random),
-    )
 
 
 class StandIn(Method):
@@ -157,16 +128,7 @@ def make_method(
         steps_per_epoch=1,
         unlabelled_batch=unlabelled_batch,
     )
-    network = partial(
-        build_network,
-        name="light-unet",
-        channels=1,
-        classes=classes,
-        dimensions=dimensions,
-        filters=4,
-        normalisation="instance",
-        decoder="pointwise",
-    )
+    network = small_network(dimensions, classes)
     torch.manual_seed(0)
     settings = SPARING.get(name, {}) | settings
     return build_method(MethodChoice(name=name, **settings), network, facts)

@@ -19,7 +19,8 @@ ORDER = [
         "project",
         "data",
     ),
-    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training", "reporting"),
+    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training"),
+    *("testing", "reporting"),
     *("studies", "api", "demo", "cli", "__main__"),
 ]
 
@@ -55,7 +56,7 @@ def test_every_folder_has_its_place() -> None:
 
 def test_the_code_base_stays_within_its_measures() -> None:
     figures = {name: figure.split(" ")[0] for name, figure in static_rows()}
-    assert int(figures["files"]) <= 255
+    assert int(figures["files"]) <= 270
     assert 100 <= int(figures["lines of a file, median"]) <= 150
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= 350
     assert int(figures["files under 60 lines with one importer"]) <= 8

@@ -1,11 +1,12 @@
 """docs/methods.md is made of the table of methods, and its guide works to the letter."""
 
+import os
 import re
 import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import nibabel as nib
@@ -17,11 +18,15 @@ from samples import make_project, write_ball
 from tracoco import Predictor
 from tracoco.errors import UserError
 from tracoco.methods import METHODS
+from tracoco.testing import CHECKS
 
 GUIDE = PAGE.read_text(encoding="utf-8").split("## Add your own method\n")[1].split("\n## ")[0]
 (FILE,) = re.findall(r"Save this as `(\w+\.py)`", GUIDE)
-EXAMPLE, FROM_PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+EXAMPLE, FROM_PYTHON, CHECKED = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 (GRID,) = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+(PROJECT_FILE,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+(PIP,) = re.findall(r"^    pip (.*)$", GUIDE, re.MULTILINE)
+*INSTALLED, INSTALLED_BENCHMARK = re.findall(r"^    tracoco (.*)$", GUIDE, re.MULTILINE)
 *COMMANDS, BENCHMARK = re.findall(rf"^    python {FILE} (.*)$", GUIDE, re.MULTILINE)
 SMALL = ["--set", "training.steps=2", "--set", "network.filters=4", "--set", "data.crop=[16,16,16]"]
 
@@ -32,7 +37,8 @@ def test_the_committed_page_is_made_of_the_facts_as_they_are() -> None:
 
 def test_every_method_has_a_row_that_leads_to_its_section() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert re.findall(r"^\| \[([\w-]+)\]\(#\1\) \|", text, re.MULTILINE) == list(METHODS)
+    overview = text.partition("## Beside the releases")[0]
+    assert re.findall(r"^\| \[([\w-]+)\]\(#\1\) \|", overview, re.MULTILINE) == list(METHODS)
     assert set(METHODS) <= set(re.findall(r"^## ([\w-]+)$", text, re.MULTILINE))
 
 
@@ -48,10 +54,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def follow(place: Path, run: Callable[[list[str]], str]) -> None:
+def follow(
+    place: Path, run: Callable[[list[str]], str], commands: Sequence[str] = COMMANDS
+) -> None:
     """All commands of the guide, one after the other."""
-    assert [command.split()[0] for command in COMMANDS] == ["methods", "train", "train", "predict"]
-    told, trained, resumed, predicted = (run(shlex.split(command)) for command in COMMANDS)
+    assert [command.split()[0] for command in commands] == ["methods", "train", "train", "predict"]
+    told, trained, resumed, predicted = (run(shlex.split(command)) for command in commands)
     assert "  Learn your own labels of unlabelled crops, where you are sure of them.\n" in told
     assert "  threshold = 0.9\n    A voxel teaches where" in told
     assert "trained" in trained
@@ -97,23 +105,65 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_the_guide_works_to_the_letter(place: Path) -> None:
-    def run(words: list[str]) -> str:
-        command = [sys.executable, FILE, *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
-        assert result.returncode == 0, result.stderr
-        return result.stdout
+@pytest.mark.usefixtures("_methods_are_as_before")
+def test_the_check_of_the_guide_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / FILE, EXAMPLE)
+    monkeypatch.syspath_prepend(tmp_path)
+    runpy.run_path(str(write(tmp_path / "checked.py", CHECKED)))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == sum(len(check.cases) for check in CHECKS.values())
+    assert all(line.startswith("sure-labels: ok: ") for line in lines)
 
-    follow(place, run)
-    small = "".join(f"  {each.replace('=', ': ')}\n" for each in SMALL[1::2])
-    (place / "grid.yaml").write_text(f"{GRID}set:\n{small}", encoding="utf-8")
-    assert "all 6 runs done" in run(shlex.split(BENCHMARK))
+
+def run_in(place: Path, command: list[str], **environment: str) -> str:
     result = subprocess.run(
-        [sys.executable, str(write(place / "from_python.py", FROM_PYTHON))],
+        command,
         capture_output=True,
         text=True,
         check=False,
         cwd=place,
+        env=os.environ | environment,
     )
     assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def write_grid(place: Path) -> None:
+    small = "".join(f"  {each.replace('=', ': ')}\n" for each in SMALL[1::2])
+    write(place / "grid.yaml", f"{GRID}set:\n{small}")
+
+
+@pytest.mark.slow
+def test_the_guide_works_to_the_letter(place: Path) -> None:
+    def run(words: list[str]) -> str:
+        return run_in(place, [sys.executable, FILE, *words])
+
+    follow(place, run)
+    write_grid(place)
+    assert "all 6 runs done" in run(shlex.split(BENCHMARK))
+    run_in(place, [sys.executable, str(write(place / "from_python.py", FROM_PYTHON))])
+
+
+@pytest.mark.slow
+def test_installed_as_a_package_the_method_is_known_by_name(place: Path) -> None:
+    pytest.importorskip("setuptools")
+    package, target = place / "package", place / "installed"
+    package.mkdir()
+    write(package / "pyproject.toml", PROJECT_FILE)
+    (place / FILE).rename(package / FILE)
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(target)]
+    run_in(package, [sys.executable, "-m", "pip", *shlex.split(PIP), *offline])
+    paths = os.pathsep.join(filter(None, [str(target), os.environ.get("PYTHONPATH")]))
+
+    def run(words: list[str]) -> str:
+        return run_in(place, [sys.executable, "-m", "tracoco", *words], PYTHONPATH=paths)
+
+    follow(place, run, INSTALLED)
+    write_grid(place)
+    assert "all 6 runs done" in run(shlex.split(INSTALLED_BENCHMARK))
+    assert "sure-labels" in run(["methods", "--family", "pseudo-labels"])
+    run(["report", "heart/runs/sure-labels-seed0"])
+    report = (place / "heart/runs/sure-labels-seed0/report.html").read_text(encoding="utf-8")
+    assert "Learn your own labels of unlabelled crops" in report

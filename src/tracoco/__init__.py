@@ -21,6 +21,7 @@ the order in which data flows; each imports only those above it:
     inference   sliding window, Predictor
     evaluation  overlap and surface distances of cases, context sensitivity, complexity
     training    the one training loop, and what it needs
+    testing     the checks that every method passes, for methods of your own
     reporting   tables, curves, pictures, one HTML file
     studies     grids of runs; the paper's tables, figures and released weights
     api         one function per command, and parts for training loops of your own
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tracoco.evaluation.context_sensitivity import context_sensitivity
     from tracoco.inference.predictor import Prediction, Predictor
     from tracoco.methods import METHODS, MethodRow, register_method
+    from tracoco.methods.catalogue import list_methods
     from tracoco.methods.method import Method
     from tracoco.presets import load_config
     from tracoco.project.folder import Project
@@ -65,6 +67,7 @@ _HOMES = {
     "tracoco.evaluation.context_sensitivity": ("context_sensitivity",),
     "tracoco.inference.predictor": ("Prediction", "Predictor"),
     "tracoco.methods": ("METHODS", "MethodRow", "register_method"),
+    "tracoco.methods.catalogue": ("list_methods",),
     "tracoco.methods.method": ("Method",),
     "tracoco.presets": ("load_config",),
     "tracoco.project.folder": ("Project",),
@@ -97,6 +100,7 @@ __all__ = [
     "evaluate",
     "import_checkpoint",
     "init",
+    "list_methods",
     "load_config",
     "losses",
     "methods",

@@ -188,7 +188,7 @@ def test_a_crop_that_does_not_fit_the_network(
         (["--set", "method.alpha=1"], "'alpha' is not a setting"),
         (["--set", "network.name=vent"], "did you mean 'vnet'"),
         (["--device", "cuda:9"], "not on this machine"),
-        (["--set", "data.unlabelled_batch=1"], "CutMix"),
+        (["--set", "data.unlabelled_batch=1"], "method.cutmix to false"),
     ],
 )
 def test_a_wrong_setting_is_named_and_leaves_no_run(

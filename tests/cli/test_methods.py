@@ -2,15 +2,18 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+import tracoco as tc
 from tracoco.cli import main
-from tracoco.methods import METHODS
+from tracoco.methods import FAMILIES, METHODS
 
 KEYS = [
-    *("method", "year", "venue", "idea", "faithful", "caution", "teaches"),
+    *("method", "family", "year", "venue", "idea", "faithful", "caution", "teaches"),
+    *("dimensions", "needs", "recipes"),
     *("networks", "averaged", "decoders", "passes", "passes_without_gradient", "time", "memory"),
 ]
 LAST = ("released_recipe", "settings")
@@ -34,7 +37,8 @@ def test_the_list_has_every_method_with_its_publication_and_how_near_we_are(trac
     for name, row in METHODS.items():
         (place,) = (place for place, line in enumerate(lines) if line.startswith(f"{name} "))
         assert f"{row.venue} {row.year or ''}".strip() in lines[place]
-        assert lines[place + 1 : place + 3] == [f"  {row.idea}", f"  {row.faithful}"]
+        assert lines[place + 1] == f"  {row.idea}"
+        assert lines[place + 2].startswith(f"  {row.faithful}; recipes: common")
     assert f"  warning: {METHODS['duwm'].caution}" in lines
 
 
@@ -89,6 +93,75 @@ def test_settings_of_every_method_can_be_written_as_json(tracoco: Any) -> None:
     for name in METHODS:
         (row,) = json.loads(tracoco(name, "--json")[1])["rows"]
         assert row["method"] == name
+
+
+def test_the_list_is_grouped_by_family_and_every_method_has_one(tracoco: Any) -> None:
+    _, out, _ = tracoco()
+    family, found = "", {}
+    for line in out.splitlines():
+        title, colon, about = line.partition(": ")
+        if colon and FAMILIES.get(title.lower()) == about:
+            family = title.lower()
+        elif line.split("  ")[0] in METHODS:
+            found[line.split("  ")[0]] = family
+    assert found == {name: row.family for name, row in METHODS.items()}
+    assert list(dict.fromkeys(found.values())) == [
+        family for family in FAMILIES if family in found.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--family", "mixing"), ["ict", "bcp", "bcp-caussl"]),
+        (("--since", "2024"), ["cac-co", "tracoco", "tracoco-as-released"]),
+        (("--since", "2023", "--max-cost", "2.0"), ["ac-mt", "bcp"]),
+        (("--dimensions", "2", "--family", "baseline"), ["supervised"]),
+    ],
+)
+def test_filters_leave_out_what_is_not_asked_for(
+    tracoco: Any, words: tuple[str, ...], names: list[str]
+) -> None:
+    rows = json.loads(tracoco(*words, "--json")[1])["rows"]
+    found = [row["method"] for row in rows]
+    assert [name for name in found if name in names] == names
+    assert all(row["time"] <= 2.0 for row in rows if "--max-cost" in words)
+    assert len(found) < 12
+
+
+def test_a_method_for_volumes_alone_is_not_listed_for_slices(
+    tracoco: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "cps", replace(METHODS["cps"], dimensions=(3,)))
+    for dimensions, listed in (("2", False), ("3", True)):
+        rows = json.loads(tracoco("--dimensions", dimensions, "--json")[1])["rows"]
+        assert ("cps" in [row["method"] for row in rows]) == listed
+    assert "  for 3D crops alone\n" in tracoco("--family", "co-training")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--family", "mixin"), "family 'mixin' does not exist; did you mean 'mixing'?"),
+        (("--dimensions", "4"), "dimensions is 4; use 2 or 3"),
+        (("cps", "--since", "2020"), "a method and filters are given"),
+    ],
+)
+def test_wrong_filters_are_one_line(tracoco: Any, words: tuple[str, ...], message: str) -> None:
+    code, out, err = tracoco(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_filters_that_leave_nothing_say_so(tracoco: Any) -> None:
+    assert tracoco("--since", "2999")[1] == "no method is like that; leave out a filter\n"
+
+
+def test_python_lists_what_the_command_does(tracoco: Any) -> None:
+    found = tc.list_methods(family="contrast", max_cost=12.0)
+    told = json.loads(tracoco("--family", "contrast", "--max-cost", "12", "--json")[1])["rows"]
+    assert [entry.to_json() for entry in found.entries] == told
+    assert found.problems == ()
 
 
 def test_an_unknown_method_is_refused_in_one_line(tracoco: Any) -> None:

@@ -5,7 +5,6 @@ from functools import partial
 import pytest
 import torch
 from fixed_predictions import Constant
-from interrupted_runs import after_steps
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
@@ -14,6 +13,7 @@ from tracoco.methods import bcp
 from tracoco.methods.bcp import BCP, Known, draw_box
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import StepOutput
+from tracoco.testing.steps import after_steps
 
 SECOND_STAGE = 20
 

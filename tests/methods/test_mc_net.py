@@ -4,7 +4,6 @@ from functools import partial
 import pytest
 import torch
 from fixed_decoders import Told
-from interrupted_runs import after_steps, differing
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
+from tracoco.testing.steps import after_steps, differing
 
 PAST_THE_RAMP = 1000
 UNSURE = 0.146654

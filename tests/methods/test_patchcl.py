@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from interrupted_runs import after_steps
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
@@ -10,6 +9,7 @@ from tracoco.methods.method import StepOutput
 from tracoco.methods.patchcl import Embedder, PatchCL, distribution_contrast
 from tracoco.networks.build import build_network
 from tracoco.networks.network import with_features
+from tracoco.testing.steps import after_steps
 
 PAST_THE_RAMP = 1000
 

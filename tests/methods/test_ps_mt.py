@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from interrupted_runs import after_steps
 from samples import make_batch, make_method, measured
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import StepOutput
 from tracoco.methods.parts.student_teacher import CleanPass
 from tracoco.methods.ps_mt import PSMT, TwoTeachers
+from tracoco.testing.steps import after_steps
 
 PAST_THE_RAMP = 1000
 

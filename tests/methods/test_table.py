@@ -1,9 +1,12 @@
 """Methods are found by name, and users may add their own."""
 
+from typing import get_args
+
 import pytest
 
 from tracoco.errors import UserError
 from tracoco.methods import METHODS, MethodRow, method_class, method_row, register_method
+from tracoco.methods.row import FAMILIES, Family
 from tracoco.methods.supervised import Supervised
 
 OWN = MethodRow(
@@ -47,3 +50,8 @@ def test_an_unknown_method_is_told_with_the_nearest_one() -> None:
 def test_rows_are_in_order_of_year() -> None:
     years = [row.year or 0 for row in METHODS.values()]
     assert years == sorted(years)
+
+
+def test_every_family_is_explained_and_every_method_of_the_package_has_one() -> None:
+    assert list(FAMILIES) == list(get_args(Family))
+    assert all(row.family in FAMILIES for row in METHODS.values())

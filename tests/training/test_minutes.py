@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from interrupted_runs import differing
 from typer.testing import CliRunner
 
 from tracoco.cli import app
@@ -15,6 +14,7 @@ from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
+from tracoco.testing.steps import differing
 from tracoco.training import train as length
 from tracoco.training.step_time import StepTime
 from tracoco.training.train import train

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from interrupted_runs import differing
 
 from tracoco.project.folder import Project
+from tracoco.testing.steps import differing
 
 STEPS = 14
 

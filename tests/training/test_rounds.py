@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from interrupted_runs import differing
 from samples import make_project, write_balls
 from typer.testing import CliRunner
 
@@ -33,6 +32,7 @@ from tracoco.project.splits import write_splits
 from tracoco.project.store import Store
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
 from tracoco.runs.log import read_log
+from tracoco.testing.steps import differing
 from tracoco.training import rounds as self_training
 from tracoco.training import train as training
 from tracoco.training.rounds import Reached, Rounds, self_train

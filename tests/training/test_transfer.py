@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from interrupted_runs import differing
 from samples import make_method
 from started_runs import SHORT, equal, first_weights, start
 from torch import nn
@@ -20,6 +19,7 @@ from tracoco.methods.method import Method
 from tracoco.project.folder import Project
 from tracoco.reporting.page import write_report
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.testing.steps import differing
 from tracoco.training import trainer as training
 from tracoco.training.transfer import load_networks, read_file, read_rules, renamed
 

@@ -1,8 +1,5 @@
 """Run by `torchrun` with two processes: methods stay equal, and a stop on one stops both."""
 
-import gc
-import hashlib
-import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -25,38 +22,17 @@ from tracoco.methods import METHODS
 from tracoco.methods.method import Method, RunFacts, build_method
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
+from tracoco.testing.two_ranks import digest, keep_equal
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
 from tracoco.training.distributed import Process, StopRequest, joined_process
 from tracoco.training.trainer import Trainer
 
-STEPS = (0, 3, 60, 124, 125)
-"""Of a run of 30 that goes on: the first, the one at which `bcp` gets its teacher, and three past
-all ramps, with the first searches of `mc-caussl` and of `bcp-caussl`. What a step leaves without a
-gradient is noticed at the next."""
-OWN = re.compile(
+OWN = (
     r"running_(mean|var)$|bank_|relations\.bank\.|separation\.(prototypes|held)$"
     r"|queues\.|chooser\.|difficulty\.|distribution\.|^threshold$"
 )
 """What each process remembers of its own crops: BatchNorm's statistics, banks, class weights and
 thresholds."""
-
-
-def differing(trainer: Trainer, process: Process) -> list[str]:
-    """What of the method's state is not the same in all processes."""
-    own = {name: digest(value) for name, value in trainer.method.state_dict().items()}
-    found: list[dict[str, str]] = [{}] * process.world_size
-    dist.all_gather_object(found, own)
-    assert all(each.keys() == own.keys() for each in found)
-    return [name for name in own if len({each[name] for each in found}) > 1]
-
-
-def digest(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return hashlib.sha256(value.numpy().tobytes()).hexdigest()
-    if isinstance(value, dict | list | tuple):  # what an optimizer or a bank remembers
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        return str([(str(name), digest(part)) for name, part in parts])
-    return str(value)
 
 
 def own_batch(process: Process, step: int) -> Batch:
@@ -89,18 +65,13 @@ def transformer_pair() -> Method:
 
 
 def check_equal_state(process: Process, folder: Path) -> None:
-    config = parse_config({"training": {"steps": 200, "save_every": 200}}, "test")
     with_transformer = ["cross-teaching with UNETR"] if find_spec("monai") else []
     for name in (*METHODS, *with_transformer):
         method = make_method(name, 2, classes=3) if name in METHODS else transformer_pair()
-        trainer = make_trainer(method, process, config, folder)
-        for step in STEPS:
-            trainer.step = step
-            trainer.fit([own_batch(process, step)], None, StopRequest())
-            unequal = [each for each in differing(trainer, process) if not OWN.search(each)]
-            assert not unequal, f"{name}: {unequal[:3]} differ after step {step}"
-        del trainer, method
-        gc.collect()  # what is left of a wrapped network must not outlive the processes' group
+        try:
+            keep_equal(name, method, process, folder, partial(own_batch, process), OWN)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
 
 
 def check_recipe(process: Process, folder: Path) -> None:

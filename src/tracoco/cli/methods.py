@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tracoco.cli.app import AsJson, app
-from tracoco.console import print_json, print_table
+from tracoco.console import print_json, print_table, say
+from tracoco.errors import UserError
 
 if TYPE_CHECKING:
     from tracoco.methods.catalogue import MethodEntry, Setting
@@ -28,6 +29,7 @@ RIGHT = ("time", "memory")
 LEGEND = (
     "networks, decoders: those that learn + averages of them",
     "passes: crops through a network in a step of 2 + 2, with gradient + without",
+    "recipes: of a training, chosen by `train --recipe`; common is the same for all methods",
     "time, memory: of a step on the demo's phantoms, relative to supervised",
     "next: tracoco methods NAME for formulas, readings and settings",
 )
@@ -36,15 +38,37 @@ LEGEND = (
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show everything about this method.")] = None,
+    family: Annotated[
+        str | None, typer.Option(help="Only of this family, e.g. co-training or mixing.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, typer.Option(metavar="2|3", help="Only those for 2D or for 3D crops.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Only steps of at most this time; supervised takes 1.")
+    ] = None,
+    since: Annotated[
+        int | None, typer.Option(metavar="YEAR", help="Only those published from this year on.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or show formulas and settings of one.
+    """List the methods by family, or show formulas and settings of one.
 
-    Example: tracoco methods ua-mt
+    Methods of installed packages are listed too.
+
+    Example: tracoco methods --family co-training --max-cost 5
     """
-    from tracoco.methods.catalogue import all_methods, method_details
+    from tracoco.methods.catalogue import list_methods, method_details
 
-    entries = all_methods() if name is None else [method_details(name)]
+    if name is not None:
+        if {family, dimensions, max_cost, since} != {None}:
+            raise UserError("a method and filters are given; leave out one of them")
+        entries: Sequence[MethodEntry] = [method_details(name)]
+    else:
+        found = list_methods(family=family, dimensions=dimensions, max_cost=max_cost, since=since)
+        entries = found.entries
+        for problem in found.problems:
+            say(f"warning: {problem}")
     if as_json:
         print_json({"rows": [entry.to_json() for entry in entries]})
     else:
@@ -52,9 +76,18 @@ def methods(
 
 
 def _list(entries: Sequence["MethodEntry"]) -> RenderableType:
+    from tracoco.methods import FAMILIES
+
+    if not entries:
+        return Text("no method is like that; leave out a filter")
     parts: list[RenderableType] = [Text(_line({key: key for key in WIDTHS}), "bold")]
-    for entry in entries:
-        parts += ["", _head(entry), *_description(entry)]
+    for family, about in (*FAMILIES.items(), (None, "they name no family")):
+        members = [entry for entry in entries if entry.row.family == family]
+        if members:
+            title = (family or "others").capitalize()
+            parts += ["", Text.assemble((title, "bold underline"), f": {about}")]
+        for entry in members:
+            parts += ["", _head(entry), *_description(entry)]
     return Group(*parts, "", *(Text(line, "dim") for line in LEGEND))
 
 
@@ -63,6 +96,8 @@ def _details(entry: "MethodEntry") -> RenderableType:
 
     header, about = Text(_line({key: key for key in WIDTHS}), "bold"), entry.about
     parts: list[RenderableType] = [header, _head(entry), *_description(entry)]
+    if entry.needs:
+        parts.append(_indented(f"needs {entry.needs}"))
     if about:
         parts += [_indented(about.reference)]
         parts += ["", Text("Formulas", "bold"), *map(_indented, about.formulas)]
@@ -97,7 +132,10 @@ def _settings(settings: Sequence["Setting"]) -> list[RenderableType]:
 
 def _description(entry: "MethodEntry") -> list[RenderableType]:
     row = entry.row
-    lines = [_indented(row.idea), _indented(row.faithful or "your own", style="dim")]
+    near = f"{row.faithful or 'not of this package'}; recipes: {', '.join(entry.recipes)}"
+    lines = [_indented(row.idea), _indented(near, style="dim")]
+    if row.dimensions != (2, 3):
+        lines.append(_indented(f"for {row.dimensions[0]}D crops alone", style="dim"))
     return [*lines, _indented(f"warning: {row.caution}")] if row.caution else list(lines)
 
 

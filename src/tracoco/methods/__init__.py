@@ -1,40 +1,99 @@
 """The table of methods, and how one is found in it.
 
-A new method is one file (its settings and its class) and one row: in `table.py`, or registered by
-the file itself. Nothing else in the package knows its name.
+A new method is one file (its settings and its class) and one row: in `table.py`, registered by
+the file itself, or named by an entry point of an installed package. Nothing else in the package
+knows its name. A package names its rows in its `pyproject.toml`:
+
+    [project.entry-points."tracoco.methods"]
+    my-method = "my_package.my_module:ROW"
+
+Its code is imported when such a method is asked for by name, and to list all methods. The methods
+of this package are found without a look at what else is installed.
 """
 
-import re
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from tracoco.errors import UserError, did_you_mean
-from tracoco.methods.row import MethodRow
+from tracoco.errors import UserError, did_you_mean, first_line
+from tracoco.methods.row import FAMILIES, Family, MethodRow, Needs, name_problem, row_problem
 from tracoco.methods.table import METHODS
 
 if TYPE_CHECKING:
     from tracoco.methods.method import Method
 
-__all__ = ["METHODS", "SHIPPED", "MethodRow", "method_class", "method_row", "register_method"]
+__all__ = [
+    "FAMILIES",
+    "INSTALLED",
+    "METHODS",
+    "SHIPPED",
+    "Family",
+    "MethodRow",
+    "Needs",
+    "find_row",
+    "load_installed",
+    "method_class",
+    "method_row",
+    "register_method",
+]
 
 SHIPPED = frozenset(METHODS)
 """Methods of the package itself."""
+GROUP = "tracoco.methods"
+"""Entry points of methods."""
+INSTALLED: set[str] = set()
+"""Methods that were found by the entry points of other packages, and are in the table now."""
 
 
 def method_row(name: str) -> MethodRow:
     """The row of a method, or an error that names the nearest one."""
-    if name not in METHODS:
+    row = find_row(name)
+    if row is None:
+        known = {*METHODS, *_installed_names()}
         raise UserError(
-            f"method '{name}' does not exist; {did_you_mean(name, METHODS)}; one of your own is "
-            "known only to commands that go through the file which registers it"
+            f"method '{name}' does not exist; {did_you_mean(name, known)}; one of your own is "
+            "known only to commands that go through the file which registers it, or once a "
+            "package is installed that brings it"
         )
+    return row
+
+
+def find_row(name: str) -> MethodRow | None:
+    """The row of a method, of an installed package too; None if there is none.
+
+    What else is installed is looked at for names that the table does not have.
+    """
+    if name not in METHODS:
+        row = _installed_row(name)
+        if row is None:
+            return None
+        register_method(name, row)
+        INSTALLED.add(name)
     return METHODS[name]
+
+
+def load_installed() -> list[str]:
+    """Bring all methods of installed packages into the table; a line for each that is not used."""
+    problems = _shadowed()
+    for name in _installed_names():
+        try:
+            find_row(name)
+        except UserError as error:
+            problems.append(str(error))
+    return problems
 
 
 def method_class(name: str) -> "type[Method]":
     """Import a method's class."""
-    module, _, attribute = method_row(name).target.partition(":")
-    found: type[Method] = getattr(import_module(module), attribute)
+    target = method_row(name).target
+    module, _, attribute = target.partition(":")
+    try:
+        found: type[Method] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        if name in SHIPPED:
+            raise
+        problem = f"target '{target}' cannot be imported: {error}"
+        raise UserError(f"the row of method '{name}' is wrong: {problem}") from error
     return found
 
 
@@ -44,8 +103,58 @@ def register_method(name: str, row: MethodRow) -> None:
     Whoever trains it, resumes it or predicts with it registers it first: a run's folder says
     which method it is of, and no code is read from there.
     """
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-        raise ValueError(f"'{name}' is no name of a method: use a-z, 0-9 and -, e.g. 'sure-labels'")
+    problem = name_problem(name)
+    if problem:
+        raise ValueError(problem)
     if name in SHIPPED:
         raise ValueError(f"method '{name}' is one of the package's; choose another name for yours")
+    problem = row_problem(row)
+    if problem:
+        raise ValueError(f"the row of method '{name}' is wrong: {problem}")
     METHODS[name] = row
+
+
+def _installed_names() -> list[str]:
+    """Names of the methods that installed packages bring; nothing is imported."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def _installed_row(name: str) -> MethodRow | None:
+    """The row of a method that an installed package brings; None if none has this name."""
+    found = list(entry_points(group=GROUP, name=name))
+    packages = sorted({_package(point) for point in found})
+    if len(packages) > 1:
+        raise UserError(
+            f"method '{name}' is brought by several packages: {', '.join(packages)}; uninstall all "
+            "but one"
+        )
+    return _load(found[0]) if found else None
+
+
+def _shadowed() -> list[str]:
+    """A line for each installed method that has the name of one of this package's."""
+    return [
+        f"package {_package(point)} brings a method '{point.name}', which is not used: a method of "
+        "tracoco has this name; its authors have to choose another"
+        for point in entry_points(group=GROUP)
+        if point.name in SHIPPED
+    ]
+
+
+def _load(point: EntryPoint) -> MethodRow:
+    try:
+        row = point.load()
+    except Exception as error:  # noqa: BLE001 - whatever the code of others raises
+        problem = f"{type(error).__name__}: {first_line(error)}"
+    else:
+        problem = name_problem(point.name) or row_problem(row)
+        if not problem and isinstance(row, MethodRow):
+            return row
+    raise UserError(
+        f"method '{point.name}' of package {_package(point)} cannot be used: entry point "
+        f"'{point.value}': {problem}; repair or uninstall the package"
+    )
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "of unknown name"

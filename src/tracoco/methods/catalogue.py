@@ -14,6 +14,7 @@ attributes, so those of settings are read from the source.
 import ast
 import inspect
 import json
+import math
 import textwrap
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
@@ -22,8 +23,17 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from tracoco.methods import METHODS, MethodRow, method_class, method_row
+from tracoco.errors import UserError, did_you_mean
+from tracoco.methods import (
+    FAMILIES,
+    METHODS,
+    MethodRow,
+    load_installed,
+    method_class,
+    method_row,
+)
 from tracoco.methods.recipe_lines import recipe_lines
+from tracoco.presets import has_released_recipe
 from tracoco.settings import Settings
 
 NOTATION = (
@@ -179,16 +189,30 @@ class MethodEntry:
             "memory": f"{cost.memory:.1f}",
         }
 
+    @property
+    def needs(self) -> str:
+        """What it needs of its run, beyond one crop of each kind; empty if nothing."""
+        return self.row.needs.in_words(unlabelled=bool(self.row.trained_by_unlabelled))
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """What `train --recipe` can be for it."""
+        return ("common", "released") if has_released_recipe(self.name) else ("common",)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; those that were not asked for are left out."""
         values: dict[str, Any] = {
             "method": self.name,
+            "family": self.row.family,
             "year": self.row.year,
             "venue": self.row.venue,
             "idea": self.row.idea,
             "faithful": self.row.faithful,
             "caution": self.row.caution,
             "teaches": list(self.row.trained_by_unlabelled),
+            "dimensions": list(self.row.dimensions),
+            "needs": self.needs,
+            "recipes": list(self.recipes),
             **{key: getattr(self.cost, key, None) for key in COSTS},
         }
         if self.settings is None:
@@ -208,6 +232,49 @@ def all_methods() -> list[MethodEntry]:
     costs = read_costs()
     measured = costs.methods if costs else {}
     return [MethodEntry(name, row, measured.get(name)) for name, row in METHODS.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class MethodList:
+    """Methods that were asked for, and what is to be said of others."""
+
+    entries: tuple[MethodEntry, ...]
+    """In order of year; those of other packages come last."""
+    problems: tuple[str, ...]
+    """A line for each method of an installed package that cannot be used."""
+
+
+def list_methods(
+    *,
+    family: str | None = None,
+    dimensions: int | None = None,
+    max_cost: float | None = None,
+    since: int | None = None,
+) -> MethodList:
+    """List the methods of this package, of installed packages, and those registered here.
+
+    Args:
+        family: one of `tracoco.methods.FAMILIES`, e.g. `co-training`.
+        dimensions: 2 or 3, of crops that a method can be trained on.
+        max_cost: time of a step, relative to `supervised`; what was not measured is left out.
+        since: year of the publication.
+    """
+    if family is not None and family not in FAMILIES:
+        raise UserError(f"family '{family}' does not exist; {did_you_mean(family, FAMILIES)}")
+    if dimensions not in (None, 2, 3):
+        raise UserError(f"dimensions is {dimensions}; use 2 or 3")
+
+    def wanted(entry: MethodEntry) -> bool:
+        time = entry.cost.time if entry.cost else math.inf
+        return (
+            family in (None, entry.row.family)
+            and (dimensions is None or dimensions in entry.row.dimensions)
+            and (max_cost is None or time <= max_cost)
+            and (since is None or (entry.row.year or 0) >= since)
+        )
+
+    problems = load_installed()
+    return MethodList(tuple(filter(wanted, all_methods())), tuple(problems))
 
 
 def method_details(name: str) -> MethodEntry:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from tracoco.methods import METHODS
+from tracoco.methods import find_row
 from tracoco.reporting.run_record import RunRecord, ScoreSet
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import UNDEFINED, count, duration, number, short
@@ -73,7 +73,7 @@ def _time_tile(seconds: list[float]) -> Tile:
 
 def warnings(run: RunRecord) -> list[str]:
     """What changes the meaning of the figures."""
-    method = METHODS.get(run.config.method.name)
+    method = find_row(run.config.method.name)
     found = [f"Warning: {method.caution}."] if method and method.caution else []
     if run.chosen_on_test:
         found.append(

@@ -10,7 +10,7 @@ from tracoco import slices, text
 from tracoco.errors import UserError
 from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
-from tracoco.methods import METHODS
+from tracoco.methods import find_row
 from tracoco.reporting import charts, details, headline, pictures
 from tracoco.reporting.pictures import read_case
 from tracoco.reporting.pseudo_labels import health_charts
@@ -47,7 +47,7 @@ def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
 
 def render(run: RunRecord) -> str:
     """The page as text."""
-    method = METHODS.get(run.method)
+    method = find_row(run.method)
     idea = method.idea if method else ""
     if run.imported_from:
         idea = f"Imported from {run.imported_from}, not trained here."

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracoco.methods import METHODS
+from tracoco.methods import find_row
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.reporting.charts import Chart, Line, Series, lines, pick
 from tracoco.reporting.run_record import RunRecord
@@ -40,7 +40,7 @@ def health_charts(run: RunRecord) -> list[Chart]:
         *(_further_chart(run.log, name) for name in further),
     ]
     charts = [chart for chart in found if chart]
-    row = METHODS.get(run.config.method.name)
+    row = find_row(run.config.method.name)
     if charts and row and row.pairs:
         charts.append(_shift_chart(run.log))
     return [replace(chart, spans=run.collapsed_spans()) for chart in charts]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from tracoco.data.crop_pair import CropRule
 from tracoco.data.crop_positions import has_room
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
-from tracoco.errors import UserError
 from tracoco.evaluation.validation import mean_dice
 from tracoco.geometry import Size
 from tracoco.inference.sliding_window import check_windows
@@ -21,47 +19,24 @@ from tracoco.methods import method_row
 from tracoco.methods.method import Method, dropped_settings, resolved_choice
 from tracoco.presets import released_recipe
 from tracoco.project.folder import Project
-from tracoco.project.plan import FOR_IMPORTED, Plan
-from tracoco.project.planner import within_cases
+from tracoco.project.plan import Plan
+from tracoco.project.planner import BatchSizes, within_cases
 from tracoco.project.splits import Splits, with_fewer_labels
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import count, listed
+from tracoco.training.contract import (
+    check_cases,
+    check_modules,
+    check_needs,
+    check_plan,
+    check_slices,
+    raised_batch,
+)
 from tracoco.training.distributed import Process
 from tracoco.training.starting_weights import StartingWeights
 from tracoco.training.trainer import Validate
-
-
-def check_cases(config: Config, splits: Splits, source: Path) -> None:
-    """Refuse settings that need cases which the split does not have; `source` is its file."""
-    name = config.method.name
-    trained_by_unlabelled = method_row(name).trained_by_unlabelled
-    if trained_by_unlabelled and not (splits.unlabelled or config.data.reuse_labelled):
-        raise UserError(
-            f"{source} has no unlabelled cases, which '{name}' learns from; add scans without "
-            "labels, hide some with data.labelled=N, set data.reuse_labelled to true, or use "
-            "--method supervised"
-        )
-    if trained_by_unlabelled and not config.data.batch[1]:
-        raise UserError(
-            f"data.unlabelled_batch is 0, but '{name}' learns from unlabelled crops; "
-            "set it to 2, or use --method supervised"
-        )
-    if config.training.select_on == "test" and not splits.test:
-        raise UserError(
-            f"{source} has no test cases, which training.select_on=test chooses on; "
-            "leave it out, or keep test cases with `tracoco init --test N`"
-        )
-
-
-def check_slices(config: Config, plan: Plan) -> None:
-    """Refuse to sample slices where networks see volumes."""
-    if plan.dimensions == 3 and config.data.slice_sampling == "uniform":
-        raise UserError(
-            "data.slice_sampling=uniform is for 2D projects, and networks see volumes here; "
-            "leave it out"
-        )
 
 
 def room_warning(shapes: Sequence[Size], crop: Size, room: float) -> list[str]:
@@ -84,16 +59,6 @@ def room_warning(shapes: Sequence[Size], crop: Size, room: float) -> list[str]:
     ]
 
 
-def check_plan(plan: Plan, source: Path) -> None:
-    """Refuse what only imported networks are for: trainings expect normalised intensities."""
-    changed = [name for name in FOR_IMPORTED if name not in plan.as_always]
-    if changed:
-        raise UserError(
-            f"{source} sets {' and '.join(changed)}, which is for imported networks and not for "
-            "training; take it out, and prepare the project again"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """What a run is made of: settings with every value spelt out, and the prepared data."""
@@ -112,6 +77,8 @@ class Experiment:
     """Of the unlabelled cases, for a method that learns from those of an earlier run."""
     dropped: tuple[str, ...] = ()
     """Settings of the preset's method that the chosen method does not share."""
+    raised_from: BatchSizes | None = None
+    """The plan's batch, where the method needs a larger one."""
 
     @classmethod
     def of(cls, project: Project, config: Config) -> "Experiment":
@@ -119,9 +86,12 @@ class Experiment:
         plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
         splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
         scans = len(splits.labelled), len(splits.unlabelled) or len(splits.labelled)
-        sizes = within_cases(plan.batch, *scans)
+        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
+        planned = within_cases(plan.batch, *scans)
+        sizes = raised_batch(planned, config.data, choice)
         config = resolved(config, plan.model_copy(update={"batch": sizes}))
         check_cases(config, splits, project.splits_file)
+        check_needs(config, plan, choice)
         check_plan(plan, project.plan_file)
         check_slices(config, plan)
         check_windows(run_crop(config, plan), config.inference)  # rather than after the training
@@ -129,12 +99,21 @@ class Experiment:
         if not method_row(config.method.name).trained_by_unlabelled:
             # A method that learns nothing from unlabelled crops need not read them.
             data = data.model_copy(update={"unlabelled_batch": 0})
-        choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
         store.check(splits, plan)
         config = config.model_copy(update={"data": data, "method": choice})
         hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
         mark = project.load_origin().watermark
-        return cls(config, plan, splits, store, hidden, watermark=mark, dropped=dropped)
+        raised = planned if sizes != planned else None
+        return cls(
+            config,
+            plan,
+            splits,
+            store,
+            hidden,
+            watermark=mark,
+            dropped=dropped,
+            raised_from=raised,
+        )
 
     @property
     def crop(self) -> tuple[int, ...]:
@@ -221,7 +200,10 @@ class Experiment:
         """The method with its first weights."""
         batch = self.config.data.batch[0] * process.world_size
         epoch = max(1, self.epoch // batch)
-        return run_method(self.config, self.plan, epoch, self.class_voxels)
+        method = run_method(self.config, self.plan, epoch, self.class_voxels)
+        name = self.config.method.name
+        check_modules(name, method_row(name), method)
+        return method
 
     def facts(self, process: Process) -> dict[str, Any]:
         """What the run folder says of the data and of the batch over all processes."""
@@ -279,10 +261,15 @@ class Experiment:
         watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
         cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
         start = f" from {self.start.origin}" if self.start else ""
+        raised = ""
+        if self.raised_from:
+            before, now = ("{} + {}".format(*n) for n in (self.raised_from, self.config.data.batch))
+            raised = f" (the plan's {before} are raised to {now}, which the method needs)"
         return (
             f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
             f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
-            f"{crops} crops a step and process, {crops * process.world_size} in all{watermark}"
+            f"{crops} crops a step and process, {crops * process.world_size} in all"
+            f"{raised}{watermark}"
             f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
 

@@ -17,6 +17,7 @@ from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.runs.folder import Checkpoint, check_identity, load_checkpoint, save_checkpoint
 from tracoco.runs.log import StepRecord, UnlabelledRecord
+from tracoco.training import contract
 from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import Process, StopRequest
 from tracoco.training.logger import RunLogger
@@ -165,9 +166,10 @@ class Trainer:
         self.method.before_step(batch, self.step)
         self.overflow.remember()
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
-        with self._autocast():
+        name = self.config.method.name
+        with self._autocast(), contract.named_failure(name, batch, self.step):
             output = self.wrapped(batch, self.step)
-        terms = self._weighted(output.terms)
+        terms = self._weighted(contract.checked_terms(name, output))
         loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
         finite, signal = self._agree(values, batch, stop)
@@ -200,6 +202,7 @@ class Trainer:
         if not self.unlabelled:
             return terms
         labelled, weight = self.method.labelled_terms, self.unlabelled.value
+        contract.check_labelled_terms(self.config.method.name, terms, labelled)
         return {name: term if name in labelled else weight * term for name, term in terms.items()}
 
     def _watch(self, weight: UnlabelledWeight, batch: Batch, record: StepRecord) -> StepRecord:
@@ -244,11 +247,7 @@ class Trainer:
         if self.scaler.is_enabled():
             return rank == 0, signal
         if broken:
-            terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            raise UserError(
-                f"step {self.step}: the loss is not finite ({terms}) on cases "
-                f"{', '.join(batch.cases)}; look at these scans, or lower optimizer.lr"
-            )
+            raise contract.not_finite(self.config.method.name, self.step, values, batch)
         if rank:
             raise UserError(
                 f"step {self.step}: stopped, since the loss of rank {rank - 1} is not finite"

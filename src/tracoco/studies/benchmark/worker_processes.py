@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 
 from tracoco.console import say
 from tracoco.errors import Stopped, UserError, raise_all
-from tracoco.methods import METHODS, SHIPPED
+from tracoco.methods import INSTALLED, METHODS, SHIPPED
 from tracoco.project.workers import available_cores
 from tracoco.studies.benchmark.grid import GridRun
 from tracoco.studies.benchmark.results import Results
@@ -159,7 +159,7 @@ def _start(arguments: Sequence[str], jobs: int, log: Path) -> "subprocess.Popen[
 
 def _program() -> list[str]:
     """What Python is to run: the package, or the file which has registered methods of its own."""
-    if METHODS.keys() <= SHIPPED:
+    if METHODS.keys() <= SHIPPED | INSTALLED:
         return ["-m", "tracoco"]
     return sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
 

@@ -1,4 +1,4 @@
-"""Runs of a method that are cut off and go on from what was saved, for what tests compare."""
+"""Steps of a method without the trainer, and runs that are cut off and go on."""
 
 import copy
 from collections.abc import Callable, Iterable
@@ -6,12 +6,33 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
-from samples import make_batch
 
 from tracoco.data.batch import Batch
-from tracoco.methods.method import Method
+from tracoco.methods.method import Method, StepOutput
+from tracoco.testing.subject import make_batch
+from tracoco.training.contract import checked_terms
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
+BatchOfSeed = Callable[[int], Batch]
+
+
+def loss_of(terms: dict[str, torch.Tensor]) -> torch.Tensor:
+    """What the trainer minimises."""
+    return torch.stack(list(terms.values())).sum()
+
+
+def take_step(
+    method: Method, optimizer: torch.optim.Optimizer, batch: Batch, step: int
+) -> StepOutput:
+    """All that the trainer asks of a method at a step; what its `forward` gave."""
+    torch.manual_seed(step)
+    method.before_step(batch, step)
+    optimizer.zero_grad(set_to_none=True)
+    output: StepOutput = method(batch, step)
+    loss_of(checked_terms(type(method).__name__, output)).backward()
+    optimizer.step()
+    method.after_step(output, batch, step)
+    return output
 
 
 def after_steps(
@@ -19,6 +40,7 @@ def after_steps(
     steps: Iterable[int],
     saved_at: int | None = None,
     classes: int = 2,
+    batch_of: BatchOfSeed | None = None,
 ) -> AnyMethod:
     """The method after some steps; before `saved_at` all is saved, built anew and loaded."""
     method, optimizer = _begin(make)
@@ -28,28 +50,17 @@ def after_steps(
             method, optimizer = _begin(make)
             method.load_state_dict(states[0])
             optimizer.load_state_dict(states[1])
-        batch = make_batch(2, classes, seed=step)
+        batch = batch_of(step) if batch_of else make_batch(2, classes, seed=step)
         # Other cases at every step, so that what is kept of each is not always written anew.
         cases = tuple(f"{case} of step {step}" for case in batch.cases)
         take_step(method, optimizer, replace(batch, cases=cases), step)
     return method
 
 
-def take_step(method: Method, optimizer: torch.optim.Optimizer, batch: Batch, step: int) -> None:
-    """All that the trainer asks of a method at a step."""
-    torch.manual_seed(step)
-    method.before_step(batch, step)
-    optimizer.zero_grad(set_to_none=True)
-    output = method(batch, step)
-    torch.stack(list(output.terms.values())).sum().backward()
-    optimizer.step()
-    method.after_step(output, batch, step)
-
-
 def differing(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """Names of what is not bitwise the same in two states of a method."""
-    assert first.keys() == second.keys()
-    return [name for name in first if not _same(first[name], second[name])]
+    missing = sorted(first.keys() ^ second.keys())
+    return missing or [name for name in first if not _same(first[name], second[name])]
 
 
 def _same(first: Any, second: Any) -> bool:
