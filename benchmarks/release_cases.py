@@ -46,6 +46,7 @@ from tracoco.methods import (
     dtc,
     ict,
     lg_er_mt,
+    masked_autoencoder,
     patchcl,
     ps_mt,
     scc,
@@ -221,6 +222,7 @@ def strong_view(logits: Tensor) -> Tensor:
 
 OVERLAP = Overlap([(Box((0,), (4,)), Box((0,), (4,)))] * 2)
 SURE_CLASSES = dcnet.sure_classes((FIRST, SECOND), torch.tensor(0.45))
+HIDDEN = torch.tensor([[1, 0, 1, 1], [0, 1, 0, 1]], dtype=torch.bool)
 DISTANCES = numbers([[2.0, -1.0, -0.5, 4.0]], [[-3.0, 1.0, 0.2, -0.8]])
 """Signed distances, in thousandths."""
 CASES: dict[str, Ours] = {
@@ -311,6 +313,9 @@ CASES: dict[str, Ours] = {
     "dcnet at": Ours(FIRST, lambda z: dcnet.attention_loss(z, SECOND, EVERYWHERE)),
     "tri-u-mt": Ours(TWO, three_tasks),
     "patchcl": Ours(F.normalize(numbers([0.6, 0.8], [-0.3, 0.9]), dim=1), patches),
+    "masked": Ours(
+        FIRST[:, :1], lambda z: masked_autoencoder.reconstruction_loss(z, SECOND[:, :1], HIDDEN)
+    ),
     "tracoco crc": Ours(
         TWO,
         lambda z: tracoco_as_released.binary_crc(
