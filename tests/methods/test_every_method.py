@@ -220,7 +220,7 @@ def test_health_is_of_the_step_that_it_is_given(name: str) -> None:
     assert method.health(output, first) == before
 
 
-MIXING = {"bcp", "bcp-caussl", "caml", "ict", "unimatch"}
+MIXING = {"bcp", "bcp-caussl", "caml", "ict", "sdcl", "unimatch"}
 """Methods whose labelled crops pass a network together with others: pasted into unlabelled ones,
 compared with them, or in a batch of another size."""
 

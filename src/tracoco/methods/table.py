@@ -7,11 +7,13 @@ from tracoco.methods.row import (
     MethodRow,
 )
 
+PEERS = ("networks.0", "networks.1")
+RELATIONS = ("relations.projectors", "relations.predictors")
+SEPARATION = ("network", "separation.projector", "separation.predictor", "separation.selectors")
+
 METHODS: dict[str, MethodRow] = {
     "supervised": MethodRow(
         target="tracoco.methods.supervised:Supervised",
-        year=None,
-        venue="",
         faithful=RELEASED_RECIPE,
         idea="Learn from the labelled scans alone: the bound that the others must beat.",
         trained_by_unlabelled=(),
@@ -121,7 +123,7 @@ METHODS: dict[str, MethodRow] = {
         venue="CVPR",
         faithful=COMMON_RECIPE,
         idea="Two networks supervise each other with their hard labels, on mixed crops.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "urpc": MethodRow(
         target="tracoco.methods.urpc:URPC",
@@ -145,7 +147,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MIDL",
         faithful=COMMON_RECIPE,
         idea="A convolutional network and a transformer supervise each other with hard labels.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "ps-mt": MethodRow(
         target="tracoco.methods.ps_mt:PSMT",
@@ -177,10 +179,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
         idea="Predictions withstand the worst small change, and features lie close to their class.",
-        trained_by_unlabelled=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
+        trained_by_unlabelled=SEPARATION,
     ),
     "ac-mt": MethodRow(
         target="tracoco.methods.ac_mt:ACMT",
@@ -212,7 +211,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
         idea="Two networks must give alike predictions once these are softened.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "dhc": MethodRow(
         target="tracoco.methods.dhc:DHC",
@@ -220,7 +219,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=COMMON_RECIPE,
         idea="Two networks teach each other; one favours hard classes, the other rare ones.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "patchcl": MethodRow(
         target="tracoco.methods.patchcl:PatchCL",
@@ -246,10 +245,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=RECONSTRUCTION,
         idea="SS-Net with several worst changes of each crop, mixed with those of another crop.",
-        trained_by_unlabelled=(
-            *("network", "separation.projector"),
-            *("separation.predictor", "separation.selectors"),
-        ),
+        trained_by_unlabelled=SEPARATION,
         caution="no public code, and the paper was not consulted: this is a reconstruction",
     ),
     "mc-caussl": MethodRow(
@@ -278,12 +274,7 @@ METHODS: dict[str, MethodRow] = {
         venue="MICCAI",
         faithful=RELEASED_RECIPE,
         idea="A plain network and one that compares crops agree in predictions and in likenesses.",
-        trained_by_unlabelled=(
-            "plain",
-            "attentive",
-            "relations.projectors",
-            "relations.predictors",
-        ),
+        trained_by_unlabelled=("plain", "attentive", *RELATIONS),
     ),
     "cac-co": MethodRow(
         target="tracoco.methods.cac_co:CACCo",
@@ -291,13 +282,32 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=RECONSTRUCTION,
         idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
-        trained_by_unlabelled=(
-            "networks.0",
-            "networks.1",
-            "contrasts.0.projector",
-            "contrasts.1.projector",
-        ),
+        trained_by_unlabelled=(*PEERS, "contrasts.0.projector", "contrasts.1.projector"),
         pairs=True,
+    ),
+    "ad-mt": MethodRow(
+        target="tracoco.methods.ad_mt:ADMT",
+        year=2024,
+        venue="ECCV",
+        idea="Learn from two averages that follow you in random turns, even where they disagree.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("student",),
+    ),
+    "crossmatch": MethodRow(
+        target="tracoco.methods.crossmatch:CrossMatch",
+        year=2024,
+        venue="JBHI",
+        idea="Changed views and decoders that lack features learn from each other's sure labels.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("network",),
+    ),
+    "sdcl": MethodRow(
+        target="tracoco.methods.sdcl:SDCL",
+        year=2024,
+        venue="MICCAI",
+        idea="Copy-paste with two students: correct them where they differ, and erase errors.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("student", "second"),
     ),
     "tracoco": MethodRow(
         target="tracoco.methods.tracoco:TraCoCo",
@@ -305,7 +315,7 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=COMMON_RECIPE,
         idea="Two networks teach each other and predict alike wherever two crops overlap.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
         pairs=True,
     ),
     "tracoco-as-released": MethodRow(
@@ -314,7 +324,7 @@ METHODS: dict[str, MethodRow] = {
         venue="IEEE TMI",
         faithful=RELEASED_RECIPE,
         idea="TraCoCo as its authors' release computes it, which gave the published numbers.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
         pairs=True,
         caution="the release's translation loss compares logits along a spatial axis, not "
         "between classes, and is nearly without effect; `tracoco` is the method of the paper",
