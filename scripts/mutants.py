@@ -44,6 +44,9 @@ OF_MASKED, OF_STUDENT = (
     ("tests/methods/test_noisy_student.py",),
 )
 OF_ROUNDS = ("tests/training/test_rounds.py",)
+AD_MT, CROSSMATCH, SDCL = (
+    (f"tests/methods/test_{name}.py",) for name in ("ad_mt", "crossmatch", "sdcl")
+)
 
 MUTANTS = [
     Mutant("CRC: peer not detached", CRC, "peer = peer.detach()", "peer = peer * 1"),
@@ -96,6 +99,14 @@ MUTANTS = [
     Mutant("pseudo-labels: move the running statistics", PSEUDO_LABELS, ", frozen_statistics(module):", ":"),
     Mutant("pseudo-labels: labelled crops not in the batch", COTRAINING, "unseen = 0 if", "unseen = labelled if"),
     Mutant("TraCoCo: second crops move the statistics", TRACOCO, "with frozen_statistics(self.networks):\n            second", "if True:\n            second"),
+    Mutant("AD-MT: the less sure teacher counts more", "methods/ad_mt.py", ".neg().softmax(", ".softmax(", AD_MT),
+    Mutant("AD-MT: labels not mixed as crops are", "methods/ad_mt.py", "target, valid = mix(target), mix(valid)", "valid = mix(valid)", AD_MT),
+    Mutant("AD-MT: the student settles what teachers agree on", "methods/ad_mt.py", "(conflict & other & surer)", "(other & surer)", AD_MT),
+    Mutant("CrossMatch: decoders do not learn from themselves", "methods/crossmatch.py", "replace(plain, own=probability, given=probability)", "plain", CROSSMATCH),
+    Mutant("CrossMatch: both perturbations alike", "methods/crossmatch.py", "(self.config.weak_dropout, self.config.strong_dropout)", "(self.config.weak_dropout,) * 2", CROSSMATCH),
+    Mutant("SDCL: right predictions erased too", "methods/sdcl.py", "where & (most_likely(logits) != label)", "where", SDCL),
+    Mutant("SDCL: pseudo-labels count as much as labels", "methods/sdcl.py", "torch.where(guessed, self.config.unsupervised_weight, 1.0)", "torch.ones_like(guessed, dtype=torch.float32)", SDCL),
+    Mutant("SDCL: corrected also where students agree", "methods/sdcl.py", "(most_likely(first) != most_likely(second)) & half.valid", "half.valid", SDCL),
     Mutant("TraCoCo: second network not supervised", "methods/method.py", "for logits in predictions]", "for logits in predictions[:1]]"),
     Mutant("MSE: peer not detached", CONSISTENCY, "softmax(dim=1) - peer.detach()", "softmax(dim=1) - peer"),
     Mutant("MSE: difference along the wrong axis", CONSISTENCY, "logits.softmax(dim=1) - peer", "logits.softmax(dim=-1) - peer"),

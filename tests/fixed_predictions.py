@@ -35,6 +35,29 @@ class Constant(nn.Module):
         return logits.expand(len(crops), -1, *crops.shape[2:])
 
 
+class Told(nn.Module):
+    """A network in parts that gives the same answer everywhere and notes what it decodes."""
+
+    def __init__(self, prediction: Tensor, *, normalised: bool = False) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm3d(8) if normalised else nn.Identity()
+        self.logits = nn.Parameter(prediction.log())
+        self.decoded: list[list[Tensor]] = []
+
+    def encode(self, crops: Tensor) -> list[Tensor]:
+        return [crops.expand(-1, 8, *crops.shape[2:]), crops[:, :, ::2]]
+
+    def decode(self, features: list[Tensor]) -> Tensor:
+        self.decoded.append(features)
+        return features[0]
+
+    def head(self, maps: Tensor) -> Tensor:
+        return self.logits.expand(len(maps), -1, *maps.shape[2:])
+
+    def forward(self, crops: Tensor) -> Tensor:
+        return self.head(self.decode(self.encode(crops)))
+
+
 def everywhere(*probabilities: float, dimensions: int = 3) -> Tensor:
     """The same in every voxel of every crop."""
     return torch.tensor(probabilities).reshape(1, -1, *[1] * dimensions)

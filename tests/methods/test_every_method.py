@@ -35,7 +35,7 @@ def test_every_method(check: str, name: str, dimensions: int, classes: int) -> N
         CHECKS[check].run(subject, dimensions, classes)
 
 
-MIXING = {"bcp", "bcp-caussl", "caml", "ict", "unimatch"}
+MIXING = {"bcp", "bcp-caussl", "caml", "ict", "sdcl", "unimatch"}
 """Methods whose labelled crops pass a network together with others: pasted into unlabelled ones,
 compared with them, or in a batch of another size."""
 

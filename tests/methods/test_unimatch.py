@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from fixed_predictions import everywhere
+from fixed_predictions import Told, everywhere
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
@@ -12,28 +12,6 @@ from tracoco.methods.method import RunFacts, build_method
 from tracoco.methods.unimatch import UniMatch
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
-
-
-class Told(nn.Module):
-    """A network in parts that gives the same answer everywhere and notes what it decodes."""
-
-    def __init__(self, prediction: Tensor) -> None:
-        super().__init__()
-        self.logits = nn.Parameter(prediction.log())
-        self.decoded: list[list[Tensor]] = []
-
-    def encode(self, crops: Tensor) -> list[Tensor]:
-        return [crops.expand(-1, 8, *crops.shape[2:]), crops[:, :, ::2]]
-
-    def decode(self, features: list[Tensor]) -> Tensor:
-        self.decoded.append(features)
-        return features[0]
-
-    def head(self, maps: Tensor) -> Tensor:
-        return self.logits.expand(len(maps), -1, *maps.shape[2:])
-
-    def forward(self, crops: Tensor) -> Tensor:
-        return self.head(self.decode(self.encode(crops)))
 
 
 def make(

@@ -48,6 +48,21 @@ def draw_box(size: Sequence[int], fraction: float) -> Tensor:
     return place_box(size, {axis: max(1, int(fraction * n)) for axis, n in enumerate(size)})
 
 
+def bidirectional(labelled: Known, unlabelled: Known, box: Tensor) -> tuple[Known, Known]:
+    """Half of the pairs have the labelled crop around the box, half have it inside.
+
+    Where a batch has not as many crops of both kinds, those of one kind come again.
+    """
+    count = max(2, len(labelled.labels), len(unlabelled.labels))
+    labelled = labelled.take(torch.arange(count) % len(labelled.labels))
+    unlabelled = unlabelled.take(torch.arange(count) % len(unlabelled.labels))
+    first, second = slice(count // 2), slice(count // 2, None)
+    return (
+        labelled.take(first).paste(unlabelled.take(first), box),
+        unlabelled.take(second).paste(labelled.take(second), box),
+    )
+
+
 @torch.library.custom_op("tracoco::largest_components", mutates_args=())
 def largest_components(labels: Tensor) -> Tensor:
     """Labels [B, ...] in which only the largest component of each class and crop is left.
@@ -156,35 +171,33 @@ class BCP(Method):
         first = torch.arange((count + 1) // 2)
         second = (first + len(first)) % count
         mixed = labelled.take(first).paste(labelled.take(second), box)
-        return supervised_loss(
-            self.student(mixed.crops).float(), mixed.labels, mixed.valid, self.loss
-        )
+        losses = [
+            supervised_loss(student(mixed.crops).float(), mixed.labels, mixed.valid, self.loss)
+            for student in self.trained_networks()
+        ]
+        return torch.stack(losses).sum()
 
     def _copy_paste(self, labelled: Known, unlabelled: Known, box: Tensor) -> dict[str, Tensor]:
-        """Half of the pairs have the labelled crop around the box, half have it inside.
+        halves = bidirectional(labelled, unlabelled, box)
+        predictions = [
+            [student(half.crops).float() for half in halves] for student in self.trained_networks()
+        ]
+        return self.mixed_terms(predictions, halves, box)
 
-        Where a batch has not as many crops of both kinds, those of one kind come again.
-        """
-        count = max(2, len(labelled.labels), len(unlabelled.labels))
-        labelled = labelled.take(torch.arange(count) % len(labelled.labels))
-        unlabelled = unlabelled.take(torch.arange(count) % len(unlabelled.labels))
-        first, second = slice(count // 2), slice(count // 2, None)
-        around_label, in_guess = self._losses(
-            labelled.take(first).paste(unlabelled.take(first), box), box
-        )
-        around_guess, in_label = self._losses(
-            unlabelled.take(second).paste(labelled.take(second), box), box
+    def mixed_terms(
+        self, predictions: Sequence[Sequence[Tensor]], halves: Sequence[Known], box: Tensor
+    ) -> dict[str, Tensor]:
+        """What labels and pseudo-labels teach each student, by its logits of both halves."""
+        losses = [
+            supervised_loss(logits, half.labels, half.valid & part, self.loss)
+            for prediction in predictions
+            for logits, half in zip(prediction, halves, strict=True)
+            for part in (~box, box)
+        ]
+        around_label, in_guess, around_guess, in_label = (
+            torch.stack(losses).unflatten(0, (len(predictions), 4)).sum(dim=0)
         )
         return {
             "supervised": around_label + in_label,
             "copy_paste": self.config.unsupervised_weight * (in_guess + around_guess),
         }
-
-    def _losses(self, mixed: Known, box: Tensor) -> tuple[Tensor, Tensor]:
-        """What the student learns around the box and in it."""
-        logits = self.student(mixed.crops).float()
-        around, within = (
-            supervised_loss(logits, mixed.labels, mixed.valid & part, self.loss)
-            for part in (~box, box)
-        )
-        return around, within

@@ -6,7 +6,6 @@ import torch
 from pydantic import Field, PositiveInt
 
 from tracoco.data.batch import Batch
-from tracoco.errors import UserError
 from tracoco.losses.supervised import class_dice_losses
 from tracoco.losses.weighting import most_likely, sigmoid_rampup
 from tracoco.methods.method import (
@@ -15,7 +14,7 @@ from tracoco.methods.method import (
     StepOutput,
     unlabelled_probabilities,
 )
-from tracoco.methods.parts.co_training import Peers
+from tracoco.methods.parts.co_training import Peers, second_network
 from tracoco.settings import Settings
 
 
@@ -44,11 +43,7 @@ class CrossTeaching(Peers):
         self, config: CrossTeachingConfig, build_network: NetworkFactory, facts: RunFacts
     ) -> None:
         first = build_network()
-        try:
-            second = build_network(name=config.second, options=config.second_options)
-        except UserError as error:
-            raise UserError(f"method.second: {error}") from error
-        super().__init__(first, second)
+        super().__init__(first, second_network(build_network, config.second, config.second_options))
         self.largest_weight = config.unsupervised_weight
         self.rampup_steps = config.rampup_steps or facts.total_steps
 

@@ -5,7 +5,7 @@ would take longer than all the rest.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -97,6 +97,21 @@ def pair_health(
     return PseudoLabelHealth(
         predicted_fractions(pseudo_labels, valid), agreement, distance, further=further
     )
+
+
+def sure_pair_health(
+    predictions: Sequence[Tensor], valid: Tensor, threshold: float
+) -> PseudoLabelHealth:
+    """Class fractions of the labels of two teachers, how far these agree, how many are sure.
+
+    Args:
+        predictions: probabilities of each teacher, and those of both together, which label.
+        valid: false where the crops are padding.
+        threshold: a label is sure where its probability is at least this.
+    """
+    first, second, both = predictions
+    sure = float(masked_mean(both.amax(dim=1) >= threshold, valid))
+    return replace(pair_health(both, (first, second), valid), likely=sure)
 
 
 def peer_health(pseudo_labels: Sequence[Tensor], valid: Tensor) -> PseudoLabelHealth:

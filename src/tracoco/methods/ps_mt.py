@@ -1,7 +1,6 @@
 """PS-MT (Liu et al., CVPR 2022): perturbed and strict mean teachers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from tracoco.data.batch import Batch
 from tracoco.losses.consistency import kl_loss
 from tracoco.losses.weighting import cosine_rampup, masked_mean
-from tracoco.methods.health import PseudoLabelHealth, pair_health
+from tracoco.methods.health import PseudoLabelHealth, sure_pair_health
 from tracoco.methods.method import (
     MeanOfNetworks,
     Method,
@@ -224,10 +223,8 @@ class PSMT(Method):
         """Class fractions of the pseudo-labels, how far teachers agree, how many are sure."""
         if not output.pseudo_labels:
             return PseudoLabelHealth()
-        first, second, both = output.pseudo_labels
         valid = batch.first.valid[batch.labelled_count :]
-        sure = float(masked_mean(both.amax(dim=1) >= self.config.threshold, valid))
-        return replace(pair_health(both, (first, second), valid), likely=sure)
+        return sure_pair_health(output.pseudo_labels, valid, self.config.threshold)
 
     def _pretrain(self, batch: Batch) -> Tensor:
         """The labelled crops as they are for each teacher, a strong view for the student."""

@@ -14,7 +14,9 @@ FEATURES = Needs(features=True)
 CUTMIX = Needs(unlabelled=2, only_with="cutmix")
 CUTMIX_AND_FEATURES = Needs(unlabelled=2, only_with="cutmix", features=True)
 PASTED_HALVES = Needs(labelled=2, unlabelled=2, even=True)
-SEPARATION = tuple(f"separation.{part}" for part in ("projector", "predictor", "selectors"))
+PEERS = ("networks.0", "networks.1")
+RELATIONS = ("relations.projectors", "relations.predictors")
+SEPARATION = ("network", "separation.projector", "separation.predictor", "separation.selectors")
 
 # What a method is and needs stands in one line.
 # fmt: off
@@ -118,7 +120,7 @@ METHODS: dict[str, MethodRow] = {
         family="co-training", needs=CUTMIX,
         year=2021, venue="CVPR", faithful=COMMON_RECIPE,
         idea="Two networks supervise each other with their hard labels, on mixed crops.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "urpc": MethodRow(
         target="tracoco.methods.urpc:URPC",
@@ -139,7 +141,7 @@ METHODS: dict[str, MethodRow] = {
         family="co-training",
         year=2022, venue="MIDL", faithful=COMMON_RECIPE,
         idea="A convolutional network and a transformer supervise each other with hard labels.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "ps-mt": MethodRow(
         target="tracoco.methods.ps_mt:PSMT",
@@ -167,7 +169,7 @@ METHODS: dict[str, MethodRow] = {
         family="adversarial", needs=FEATURES,
         year=2022, venue="MICCAI", faithful=RELEASED_RECIPE,
         idea="Predictions withstand the worst small change, and features lie close to their class.",
-        trained_by_unlabelled=("network", *SEPARATION),
+        trained_by_unlabelled=SEPARATION,
     ),
     "ac-mt": MethodRow(
         target="tracoco.methods.ac_mt:ACMT",
@@ -195,14 +197,14 @@ METHODS: dict[str, MethodRow] = {
         family="co-training",
         year=2023, venue="MICCAI", faithful=RELEASED_RECIPE,
         idea="Two networks must give alike predictions once these are softened.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "dhc": MethodRow(
         target="tracoco.methods.dhc:DHC",
         family="co-training",
         year=2023, venue="MICCAI", faithful=COMMON_RECIPE,
         idea="Two networks teach each other; one favours hard classes, the other rare ones.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
     ),
     "patchcl": MethodRow(
         target="tracoco.methods.patchcl:PatchCL",
@@ -225,7 +227,7 @@ METHODS: dict[str, MethodRow] = {
         family="adversarial", needs=FEATURES,
         year=2023, venue="MICCAI", faithful=RECONSTRUCTION,
         idea="SS-Net with several worst changes of each crop, mixed with those of another crop.",
-        trained_by_unlabelled=("network", *SEPARATION),
+        trained_by_unlabelled=SEPARATION,
         caution="no public code, and the paper was not consulted: this is a reconstruction",
     ),
     "mc-caussl": MethodRow(
@@ -251,26 +253,46 @@ METHODS: dict[str, MethodRow] = {
         family="co-training", needs=FEATURES,
         year=2023, venue="MICCAI", faithful=RELEASED_RECIPE,
         idea="A plain network and one that compares crops agree in predictions and in likenesses.",
-        trained_by_unlabelled=(
-            *("plain", "attentive", "relations.projectors", "relations.predictors"),
-        ),
+        trained_by_unlabelled=("plain", "attentive", *RELATIONS),
     ),
     "cac-co": MethodRow(
         target="tracoco.methods.cac_co:CACCo",
         family="contrast", needs=CUTMIX_AND_FEATURES,
         year=2024, venue="IEEE TMI", faithful=RECONSTRUCTION,
         idea="Cross pseudo supervision on mixed crops, with the contrast of `cac` in each network.",
-        trained_by_unlabelled=(
-            *("networks.0", "networks.1", "contrasts.0.projector", "contrasts.1.projector"),
-        ),
+        trained_by_unlabelled=(*PEERS, "contrasts.0.projector", "contrasts.1.projector"),
         pairs=True,
+    ),
+    "ad-mt": MethodRow(
+        target="tracoco.methods.ad_mt:ADMT",
+        family="consistency", needs=CUTMIX,
+        year=2024, venue="ECCV",
+        idea="Learn from two averages that follow you in random turns, even where they disagree.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("student",),
+    ),
+    "crossmatch": MethodRow(
+        target="tracoco.methods.crossmatch:CrossMatch",
+        family="pseudo-labels", needs=CUTMIX_AND_FEATURES,
+        year=2024, venue="JBHI",
+        idea="Changed views and decoders that lack features learn from each other's sure labels.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("network",),
+    ),
+    "sdcl": MethodRow(
+        target="tracoco.methods.sdcl:SDCL",
+        family="mixing", needs=PASTED_HALVES,
+        year=2024, venue="MICCAI",
+        idea="Copy-paste with two students: correct them where they differ, and erase errors.",
+        faithful=COMMON_RECIPE,
+        trained_by_unlabelled=("student", "second"),
     ),
     "tracoco": MethodRow(
         target="tracoco.methods.tracoco:TraCoCo",
         family="co-training", needs=CUTMIX,
         year=2024, venue="IEEE TMI", faithful=COMMON_RECIPE,
         idea="Two networks teach each other and predict alike wherever two crops overlap.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
         pairs=True,
     ),
     "tracoco-as-released": MethodRow(
@@ -278,7 +300,7 @@ METHODS: dict[str, MethodRow] = {
         family="co-training",
         year=2024, venue="IEEE TMI", faithful=RELEASED_RECIPE,
         idea="TraCoCo as its authors' release computes it, which gave the published numbers.",
-        trained_by_unlabelled=("networks.0", "networks.1"),
+        trained_by_unlabelled=PEERS,
         pairs=True,
         caution="the release's translation loss compares logits along a spatial axis, not "
         "between classes, and is nearly without effect; `tracoco` is the method of the paper",

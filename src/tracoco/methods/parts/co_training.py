@@ -1,8 +1,8 @@
 """Co-training: two networks, differently initialised, that teach each other by pseudo-labels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
@@ -24,6 +24,16 @@ from tracoco.methods.parts.cutmix import check_partners, draw_mix
 from tracoco.methods.parts.student_teacher import CleanPass, EmaTeacher, PseudoLabelPass, clean_pass
 from tracoco.networks.statistics import frozen_statistics, mixes_kinds
 from tracoco.settings import Settings
+
+
+def second_network(
+    build_network: NetworkFactory, name: str, options: Mapping[str, Any]
+) -> nn.Module:
+    """The network that `method.second` names, for the crops of the run's own."""
+    try:
+        return build_network(name=name, options=options)
+    except UserError as error:
+        raise UserError(f"method.second: {error}") from error
 
 
 class Peers(Method):

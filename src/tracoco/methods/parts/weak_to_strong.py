@@ -41,6 +41,8 @@ class Predictions:
     """Probabilities that a crop has for itself, [B, C, ...]."""
     given: Tensor
     """Probabilities that go with the box which it gives to another, [B, C, ...]."""
+    threshold: float
+    """A label counts where its probability is at least this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,10 @@ class LabelledView:
     sure: Tensor
     """True where a label counts, [B, ...]; nowhere in the padding."""
 
-    def dice(self, logits: Tensor) -> Tensor:
+    def dice(self, logits: Tensor, *, background: bool = True) -> Tensor:
         """1 - Dice of all classes, the background too, where labels count; 0 without any."""
-        return class_dice_losses(logits, self.label, self.sure).mean()
+        losses = class_dice_losses(logits, self.label, self.sure)
+        return losses.mean() if background else losses[1:].mean()
 
 
 class WeakToStrong(Method):
@@ -83,25 +86,29 @@ class WeakToStrong(Method):
                 given = self.network(crops).float().softmax(dim=1)
         if form != "training":
             own = given
-        return Predictions(crops, batch.first.valid[unlabelled], own, given)
+        valid = batch.first.valid[unlabelled]
+        return Predictions(crops, valid, own, given, self.config.threshold)
 
     def plain_labels(self, predictions: Predictions) -> LabelledView:
         """The crops as they are."""
-        return self._labelled(predictions.crops, predictions.valid, predictions.own)
+        return _labelled(predictions, predictions.crops, predictions.valid, predictions.own)
 
     def strong_labels(self, predictions: Predictions) -> LabelledView:
         """A strong view of each crop; every other one has a box of another crop's view."""
-        valid, probability = predictions.valid, predictions.own
-        crops = strong_view(predictions.crops, valid, self.limits)
+        (view,) = self.strong_label_sets(predictions)
+        return view
+
+    def strong_label_sets(self, *predictions: Predictions) -> list[LabelledView]:
+        """One such view, with the labels of each of several predictions of the same crops."""
+        crops, valid = predictions[0].crops, predictions[0].valid
+        crops = strong_view(crops, valid, self.limits)
+        probabilities = [each.own for each in predictions]
         if self.config.cutmix:
             mix = draw_small_mix(len(crops), valid.shape[1:]).to(crops.device)
             crops, valid = mix(crops), mix(valid)
-            probability = mix(probability, predictions.given)
-        return self._labelled(crops, valid, probability)
-
-    def _labelled(self, crops: Tensor, valid: Tensor, probability: Tensor) -> LabelledView:
-        confidence, label = probability.max(dim=1)
-        return LabelledView(crops, valid, label, (confidence >= self.config.threshold) & valid)
+            probabilities = [mix(each.own, each.given) for each in predictions]
+        pairs = zip(predictions, probabilities, strict=True)
+        return [_labelled(each, crops, valid, probability) for each, probability in pairs]
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """How many pseudo-labels are sure enough to count, and their class fractions.
@@ -114,3 +121,10 @@ class WeakToStrong(Method):
         sure = (labels.amax(dim=1) >= self.config.threshold) & valid
         fractions = predicted_fractions(labels, sure) if sure.any() else ()
         return PseudoLabelHealth(fractions, likely=float(masked_mean(sure, valid)))
+
+
+def _labelled(
+    predictions: Predictions, crops: Tensor, valid: Tensor, probability: Tensor
+) -> LabelledView:
+    confidence, label = probability.max(dim=1)
+    return LabelledView(crops, valid, label, (confidence >= predictions.threshold) & valid)
