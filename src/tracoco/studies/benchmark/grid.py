@@ -139,7 +139,8 @@ def grid_runs(grid: Grid) -> list[GridRun]:
 def _data_runs(grid: Grid, name: str, data: GridData) -> Iterator[GridRun]:
     usual = data.seeds or grid.seeds
     names = data.rows or tuple(grid.rows)
-    for seed in dict.fromkeys([*usual, *(s for name in names for s in grid.rows[name].seeds or ())]):
+    more = [seed for name in names for seed in grid.rows[name].seeds or ()]
+    for seed in dict.fromkeys([*usual, *more]):
         for row_name in names:
             row = grid.rows[row_name]
             if seed not in (row.seeds or usual):
