@@ -1,6 +1,7 @@
 """What the README says of real scans is what the committed results say."""
 
-from benchmarks.real.page import BEGIN, END, README, ROOT, named, readme_block, with_results
+from benchmarks.real.collect import ROOT
+from benchmarks.real.page import BEGIN, END, README, named, readme_block, with_results
 from benchmarks.real.rows import read_grids
 
 

@@ -41,8 +41,8 @@ def test_the_p_value_is_twice_the_rarer_side_of_zero() -> None:
     # One of nine draws is not above 0; with the observed one 2 of 10, and twice that.
     assert two_sided_p(np.array([-1.0, 1, 2, 3, 4, 5, 6, 7, 8])) == pytest.approx(0.4)
     assert two_sided_p(np.array([1.0, -1, -2, -3, -4, -5, -6, -7, -8])) == pytest.approx(0.4)
-    # Three cases of which one is below 0: a draw's mean of -3, 1, 1 is not above 0 if the first case
-    # is drawn at least once (-1/3, -5/3, -3): 1 - (2/3)^3 = 19/27, so the other side is the rarer one.
+    # Three cases, one of them below 0: the mean of a draw is above 0 only if that one is not drawn,
+    # which has a probability of (2/3)^3 = 8/27 and is the rarer side.
     found = paired_interval(np.array([[-3.0, 1.0, 1.0]]))
     assert found.p == pytest.approx(2 * 8 / 27, abs=0.02)
 
