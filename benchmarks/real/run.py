@@ -31,8 +31,8 @@ from benchmarks.real.plan_of_runs import (
 from benchmarks.real.projects import make_real_project
 from benchmarks.real.texts import METHODS
 from tracoco.console import print_table, say
-from tracoco.errors import Stopped, UserError, did_you_mean
-from tracoco.studies.benchmark.grid import grid_runs, read_grid
+from tracoco.errors import Stopped, UserError, collected, did_you_mean, raise_all
+from tracoco.studies.benchmark.grid import RunSpec, grid_runs, read_grid
 from tracoco.studies.benchmark.workers import check_locks, work
 from tracoco.training.distributed import stop_on_signals
 
@@ -55,6 +55,18 @@ def make_projects(data: Path, out: Path, grids: Sequence[Path]) -> None:
     for name in dict.fromkeys(name for grid in grids for name in read_grid(grid).datasets):
         project = make_real_project(name, data.absolute(), out / name)
         check_locks(project.root / "benchmark", 2)
+
+
+def check_runs(out: Path, grids: Sequence[Path]) -> None:
+    """Build what every run is made of, so that a mistake is told before hours of training."""
+    problems, checked = list[str](), set[tuple[str, RunSpec]]()
+    for grid in grids:
+        for run in grid_runs(read_grid(grid)):
+            if (run.dataset, run.spec) not in checked:
+                checked.add((run.dataset, run.spec))
+                with collected(problems):
+                    runner_of(out, run.dataset).check(run.spec)
+    raise_all(list(dict.fromkeys(problems)))
 
 
 def use_known(out: Path, grids: Sequence[Path]) -> None:
@@ -154,6 +166,7 @@ def main() -> None:
         print_table(plan_table(plan_grids(grids, request.out, known), request.jobs))
         if request.plan:
             return
+        check_runs(request.out, grids)
         failed = run_grids(request.out, grids, request.jobs)
         failed += [] if failed else add_seeds(request.out, grids, request.jobs)
         for grid in grids:

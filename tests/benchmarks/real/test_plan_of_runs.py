@@ -94,6 +94,14 @@ def test_a_worker_runs_all_grids_and_a_shared_run_once(
     assert len(list(working_results(tmp_path, "first").root.glob("*.json"))) == 2
 
 
+def test_mistakes_of_all_grids_are_told_before_any_run(grids: list[Path], tmp_path: Path) -> None:
+    running.check_runs(tmp_path, grids)
+    for grid in grids:
+        grid.write_text(grid.read_text().replace("data.crop: [16, 16, 8]", "data.crop: [16, 16]"))
+    with pytest.raises(UserError, match="crop"):
+        running.check_runs(tmp_path, grids)
+
+
 def test_unknown_grids_are_refused() -> None:
     with pytest.raises(UserError, match="there is no grid 'lla'; did you mean 'la'"):
         running.chosen_grids(["lla"])
