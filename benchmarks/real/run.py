@@ -33,7 +33,7 @@ from benchmarks.real.texts import METHODS
 from tracoco.console import print_table, say
 from tracoco.errors import Stopped, UserError, collected, did_you_mean, raise_all
 from tracoco.studies.benchmark.grid import RunSpec, grid_runs, read_grid
-from tracoco.studies.benchmark.workers import check_locks, work
+from tracoco.studies.benchmark.worker_processes import check_locks, work
 from tracoco.training.distributed import stop_on_signals
 
 LOOK_SECONDS = 5.0
