@@ -45,7 +45,10 @@ from tracoco.studies.benchmark.results import RunResult
 VERSION, TORCH = "2.8.1", "2.13.0"
 ALONE = ("batchgenerators", "batchgeneratorsv2", "acvl-utils", "dynamic-network-architectures")
 """Installed without what they ask for, which would bring torchvision."""
-OTHERS = "SimpleITK scikit-image scikit-learn blosc2 imagecodecs einops fft-conv-pytorch seaborn"
+OTHERS = (
+    "SimpleITK nibabel scikit-image scikit-learn blosc2 imagecodecs einops fft-conv-pytorch "
+    "seaborn requests tqdm graphviz yacs connected-components-3d future"
+)
 DATASET = "Dataset001_peer"
 CONFIGURATION = "3d_fullres"
 COMMITTED = Path(__file__).with_name("nnunet.json")
@@ -161,7 +164,8 @@ def prepare(peer: Peer) -> None:
     marker = plans.with_name("prepared.done")
     if not marker.exists():
         words = ("-d", "1", "-c", CONFIGURATION, "-np", "1", "-npfp", "1")
-        peer.run("nnUNetv2_plan_and_preprocess", *words)
+        # Its estimate of memory takes this number of workers as that of threads, so not 0.
+        peer.run("nnUNetv2_plan_and_preprocess", *words, nnUNet_n_proc_DA="1")
         write_text(marker, "")
 
 
@@ -185,17 +189,8 @@ def predict(peer: Peer, project: Project, folder: Path) -> Path:
     if not all((there / f"{case.id}.npz").exists() for case in cases):
         source = peer.root / "raw" / DATASET / "imagesTs"
         words = ["-i", str(source), "-o", str(there), "-d", "1", "-c", CONFIGURATION, "-f", "all"]
-        words += [
-            "-tr",
-            TRAINER,
-            "-device",
-            "cpu",
-            "--save_probabilities",
-            "-npp",
-            "1",
-            "-nps",
-            "1",
-        ]
+        words += ["-tr", TRAINER, "-device", "cpu", "--save_probabilities", "--continue_prediction"]
+        words += ["-npp", "1", "-nps", "1"]
         peer.run("nnUNetv2_predict", *words, nnUNet_results=str(results))
     plan = project.load_plan()
     for case in cases:
