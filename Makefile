@@ -39,13 +39,14 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.page
 
 # DATA: the folder of public scans; OUT: a folder for projects, runs and results. Says first how long
-# it will take; resumes if interrupted. GRIDS="la acdc" runs these alone.
+# it will take; resumes if interrupted. GRIDS="la acdc" runs these alone, and FLAGS=--anew trains also
+# what has a committed result.
 real: .venv/installed
-	$(BIN)/python -m benchmarks.real.run $(DATA) $(OUT) $(GRIDS)
+	$(BIN)/python -m benchmarks.real.run $(FLAGS) $(DATA) $(OUT) $(GRIDS)
 	$(BIN)/python -m benchmarks.real.page
 
 real-plan: .venv/installed
-	$(BIN)/python -m benchmarks.real.run --plan $(DATA) $(OUT) $(GRIDS)
+	$(BIN)/python -m benchmarks.real.run --plan $(FLAGS) $(DATA) $(OUT) $(GRIDS)
 
 # While runs are under way: what has ended, into the committed files and the page.
 real-collect: .venv/installed

@@ -72,9 +72,9 @@ def runs_of(grid: Path, out: Path) -> list[tuple[GridRun, Path]]:
     return [(run, runners[run.dataset].folder(run.spec, run.seed)) for run in runs]
 
 
-def known_results(root: Path, out: Path) -> dict[str, RunResult]:
-    """All results by the names of their runs' folders, committed or not."""
-    found = dict(committed_results(root))
+def known_results(root: Path, out: Path, *, anew: bool = False) -> dict[str, RunResult]:
+    """All results by the names of their runs' folders; anew: without the committed ones."""
+    found = {} if anew else dict(committed_results(root))
     for grid in grid_order(root):
         working = working_results(out, grid.stem)
         kept = [working.read(run) for run in grid_runs(read_grid(grid))]
@@ -102,18 +102,21 @@ def pace(dataset: str, method: str, known: Paces) -> tuple[float, str] | None:
 
 
 def plan_grids(
-    grids: Sequence[Path], out: Path, known: Mapping[str, RunResult], *, anew: bool = False
+    grids: Sequence[Path],
+    out: Path,
+    known: Mapping[str, RunResult],
+    measured: Iterable[RunResult] = (),
 ) -> list[GridPlan]:
     """What is left of each grid, one after the other.
 
     Args:
         grids: their files.
         out: the folder of the projects.
-        known: results by the names of their runs' folders.
-        anew: as if nothing had been run; the known results tell only how long steps take.
+        known: results by the names of their runs' folders, which are not run again.
+        measured: other results, which tell how long steps take.
     """
-    measured, taken, found = paces(known.values()), set[str](), list[GridPlan]()
-    known = {} if anew else known
+    taken, found = set[str](), list[GridPlan]()
+    speeds = paces([*measured, *known.values()])
     for grid in grids:
         runs = runs_of(grid, out)
         folders = {run.name: folder.name for run, folder in runs}
@@ -121,7 +124,7 @@ def plan_grids(
         done = sum(folders[each.run.name] in known for each in states)
         left = [s for s in states if folders[s.run.name] not in known]
         new = [state for state in left if folders[state.run.name] not in taken]
-        times = [_seconds(state, out, measured) for state in new]
+        times = [_seconds(state, out, speeds) for state in new]
         minutes = sum(seconds for seconds, _ in times) / 60
         sources = tuple(sorted({source for _, source in times}))
         counts = (len(runs), done, len(left) - len(new))
@@ -177,11 +180,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How long the runs of all grids will take.")
     parser.add_argument("out", type=Path, help="folder of the projects")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--anew", action="store_true", help="as if nothing had been run")
+    parser.add_argument("--anew", action="store_true", help="committed results do not count")
     request = parser.parse_args()
     try:
-        known = known_results(ROOT, request.out)
-        plans = plan_grids(grid_order(), request.out, known, anew=request.anew)
+        known = known_results(ROOT, request.out, anew=request.anew)
+        earlier = dict(committed_results(ROOT)).values()
+        plans = plan_grids(grid_order(), request.out, known, earlier)
         print_table(plan_table(plans, request.jobs))
     except UserError as error:
         raise SystemExit(str(error)) from None

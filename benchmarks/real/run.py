@@ -7,6 +7,9 @@ First it says how long that will take. If interrupted, run the same command agai
 kept and stopped ones are resumed. Each worker goes through all grids and takes the next run that no
 other one has, so none waits for the end of a grid. Results go to `OUT/results`, and at the end into
 the committed files; `python -m benchmarks.real.collect OUT` does that at any time before.
+
+A run with a committed result is not trained again unless `--anew` is given. What runs owe to the
+surroundings of a voxel is measured on trained ones, so it needs `--anew` where OUT has no weights.
 """
 
 import argparse
@@ -18,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.real import more_seeds
-from benchmarks.real.collect import ROOT, collect, unpack, working_results
+from benchmarks.real.collect import ROOT, collect, committed_results, unpack, working_results
 from benchmarks.real.measure_context import measure
 from benchmarks.real.plan_of_runs import (
     grid_order,
@@ -69,9 +72,9 @@ def check_runs(out: Path, grids: Sequence[Path]) -> None:
     raise_all(list(dict.fromkeys(problems)))
 
 
-def use_known(out: Path, grids: Sequence[Path]) -> None:
+def use_known(out: Path, grids: Sequence[Path], *, anew: bool = False) -> None:
     """Give each grid the results that are known, from the repository or from another grid."""
-    known = known_results(ROOT, out)
+    known = known_results(ROOT, out, anew=anew)
     for grid in grids:
         unpack(grid.stem, runs_of(grid, out), known, out)
 
@@ -123,12 +126,12 @@ def run_workers(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
     return [str(log) for log, worker in zip(logs, workers, strict=True) if worker.returncode]
 
 
-def run_grids(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
+def run_grids(out: Path, grids: Sequence[Path], jobs: int, *, anew: bool = False) -> list[str]:
     """Run grids and collect their results, also what there is after a stop."""
-    use_known(out, grids)
+    use_known(out, grids, anew=anew)
     try:
         failed = run_workers(out, grids, jobs)
-        use_known(out, grids)  # a run that another worker had for another grid
+        use_known(out, grids, anew=anew)  # a run that another worker had for another grid
         return failed
     finally:
         for grid in grids:
@@ -136,14 +139,14 @@ def run_grids(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
                 say(f"{grid.stem}: {changed} new or changed results")
 
 
-def add_seeds(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
+def add_seeds(out: Path, grids: Sequence[Path], jobs: int, *, anew: bool = False) -> list[str]:
     """Choose the best methods once every method has its first seed, and run their other seeds."""
     chosen = [grid for grid in grids if grid.stem.endswith(METHODS)]
     for grid in chosen:
         say(
             f"{grid.stem}: more seeds for {', '.join(more_seeds.choose(ROOT, grid.stem)) or 'none'}"
         )
-    return run_grids(out, chosen, jobs) if chosen else []
+    return run_grids(out, chosen, jobs, anew=anew) if chosen else []
 
 
 def main() -> None:
@@ -154,6 +157,9 @@ def main() -> None:
     parser.add_argument("grids", nargs="*", help="names of grids; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--plan", action="store_true", help="only say how long it will take")
+    parser.add_argument(
+        "--anew", action="store_true", help="train also what has a committed result"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     request = parser.parse_args()
     try:
@@ -162,13 +168,15 @@ def main() -> None:
             be_worker(request.out, grids)
             return
         make_projects(request.data, request.out, grids)
-        known = known_results(ROOT, request.out)
-        print_table(plan_table(plan_grids(grids, request.out, known), request.jobs))
+        anew: bool = request.anew
+        known = known_results(ROOT, request.out, anew=anew)
+        earlier = dict(committed_results(ROOT)).values()
+        print_table(plan_table(plan_grids(grids, request.out, known, earlier), request.jobs))
         if request.plan:
             return
         check_runs(request.out, grids)
-        failed = run_grids(request.out, grids, request.jobs)
-        failed += [] if failed else add_seeds(request.out, grids, request.jobs)
+        failed = run_grids(request.out, grids, request.jobs, anew=anew)
+        failed += [] if failed else add_seeds(request.out, grids, request.jobs, anew=anew)
         for grid in grids:
             if grid.stem in CONTEXT:
                 measure(ROOT, grid.stem, request.out / grid.stem)

@@ -59,8 +59,9 @@ def test_a_run_that_two_grids_ask_for_counts_once(grids: list[Path], tmp_path: P
     ((_, folder),) = runs_of(grids[1], tmp_path)
     done = plan_grids(grids, tmp_path, {folder.name: known["x"]})
     assert [plan.done for plan in done] == [1, 1]
-    anew = plan_grids(grids, tmp_path, {folder.name: known["x"]}, anew=True)
+    anew = plan_grids(grids, tmp_path, {}, known.values())
     assert [plan.done for plan in anew] == [0, 0]
+    assert anew[0].minutes == first.minutes
     assert "hours with 2 runs at a time" in str(plan_table([first, second], 2).title)
 
 
@@ -88,6 +89,8 @@ def test_a_worker_runs_all_grids_and_a_shared_run_once(
     for grid in grids:
         for file in working_results(tmp_path, grid.stem).root.glob("*.json"):
             file.unlink()
+    running.use_known(tmp_path, grids, anew=True)
+    assert not list(working_results(tmp_path, "first").root.glob("*.json"))
     running.use_known(tmp_path, grids)
     known = plan_of_runs.known_results(tmp_path, tmp_path)
     assert [plan.done for plan in plan_grids(grids, tmp_path, known)] == [2, 1]
