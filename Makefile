@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint mutants gpu-check bench real real-page clean
+.PHONY: demo test test-slow lint mutants gpu-check bench real real-plan real-collect real-peer real-page clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -38,16 +38,24 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.page
 
-# DATA: the folder of public scans; OUT: a folder for the projects. Takes hours; goes on if killed.
+# DATA: the folder of public scans; OUT: a folder for projects, runs and results. Says first how long
+# it will take; resumes if interrupted. GRIDS="la acdc" runs these alone, and FLAGS=--anew trains also
+# what has a committed result.
 real: .venv/installed
-	$(BIN)/python -m benchmarks.real.projects $(DATA) $(OUT)
-	for grid in hippocampus la acdc brats19 btcv-pancreas hippocampus-methods la-half-vnet acdc-unet; do \
-	  data=$${grid%-methods}; data=$${data%-vnet}; data=$${data%-unet}; \
-	  $(BIN)/tracoco benchmark benchmarks/real/$$grid.yaml --project $$data=$(OUT)/$$data \
-	    --results benchmarks/real/results/$$grid --jobs 2 || exit 1; \
-	done
-	$(BIN)/python -m benchmarks.real.measure_surroundings la $(OUT)/la
-	$(BIN)/python -m benchmarks.real.measure_windows la $(OUT)/la
+	$(BIN)/python -m benchmarks.real.run $(FLAGS) $(DATA) $(OUT) $(GRIDS)
+	$(BIN)/python -m benchmarks.real.page
+
+real-plan: .venv/installed
+	$(BIN)/python -m benchmarks.real.run --plan $(FLAGS) $(DATA) $(OUT) $(GRIDS)
+
+# While runs are under way: what has ended, into the committed files and the page.
+real-collect: .venv/installed
+	$(BIN)/python -m benchmarks.real.collect $(OUT)
+	$(BIN)/python -m benchmarks.real.page
+
+# nnU-Net on the same scans for the same minutes, in a virtual environment of its own below OUT.
+real-peer: .venv/installed
+	$(BIN)/python -m benchmarks.peers.nnunet $(OUT)
 	$(BIN)/python -m benchmarks.real.page
 
 real-page: .venv/installed

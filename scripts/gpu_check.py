@@ -121,7 +121,7 @@ def paper_presets() -> list[str]:
     forms: dict[str, list[tuple[float, str]]] = {}
     for name in preset_names():
         chain = preset_chain(name)
-        if "paper" in chain[1:] and not name.endswith("-narrow"):
+        if "paper" in chain[1:]:
             labels = load_config(name).data.labelled
             forms.setdefault(chain[1] if labels else name, []).append((labels or inf, name))
     return [min(form)[1] for form in forms.values()]

@@ -1,6 +1,8 @@
 """A grid of two runs as a file, and runs with a result, without any training."""
 
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from tracoco.config import Config
 from tracoco.errors import UserError
@@ -73,3 +75,9 @@ class Untrained(Runner):
 
 def untrained(root: Path) -> Untrained:
     return Untrained(Project(root), "balls", root / "benchmark")
+
+
+def labelled_result(labelled: int, dice: list[float]) -> RunResult:
+    """A result with so many labels and the Dice of its cases a, b and so on."""
+    cases = {chr(ord("a") + index): value for index, value in enumerate(dice)}
+    return replace(RESULT, labelled=labelled, dice=fmean(dice), case_dice=cases)

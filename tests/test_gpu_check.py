@@ -44,7 +44,7 @@ def test_without_a_gpu_it_says_so_in_one_line_and_succeeds(tmp_path: Path) -> No
 def test_presets_are_those_of_the_paper_and_each_form_once() -> None:
     presets = paper_presets()
     assert {"la-8", "pancreas-6-as-released", "brats19-25", "acdc-literal"} <= set(presets)
-    assert not {"paper", "la", "la-16", "la-8-narrow", "demo", "la-cpu"} & set(presets)
+    assert not {"paper", "la", "la-16", "demo", "la-cpu"} & set(presets)
     assert len(presets) == 9
 
 

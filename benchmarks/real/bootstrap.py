@@ -1,5 +1,6 @@
-"""How sure a difference between two rows is: a paired bootstrap over seeds and cases."""
+"""How sure a difference between two rows is: paired bootstrap over seeds and cases, and Holm."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 DRAWS = 10_000
 LIMITS = (0.025, 0.975)
 """Between these quantiles lie 95 % of the draws."""
+LEVEL = 0.05
+"""A corrected p value below this is called significant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +20,20 @@ class Interval:
     mean: float
     low: float
     high: float
-
-    @property
-    def separated(self) -> bool:
-        """Whether the interval leaves 0 out."""
-        return self.low > 0 or self.high < 0
+    p: float = 1.0
+    """Two-sided, of the hypothesis that there is no difference; not corrected for anything."""
 
 
 def paired_interval(differences: NDArray[np.float64]) -> Interval:
-    """The mean of paired differences with its percentile interval.
+    """The mean of paired differences with its percentile interval and its p value.
 
     Args:
-        differences: one row a seed, one column a case; each is of two runs with the same seed on
-            the same case.
+        differences: one row per seed, one column per case; each is of two runs with the same seed
+            on the same case.
     """
-    low, high = np.quantile(resampled_means(differences), LIMITS)
-    return Interval(float(differences.mean()), float(low), float(high))
+    means = resampled_means(differences)
+    low, high = np.quantile(means, LIMITS)
+    return Interval(float(differences.mean()), float(low), float(high), two_sided_p(means))
 
 
 def resampled_means(differences: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,3 +50,25 @@ def resampled_means(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     of_seeds = differences[:, drawn_cases].mean(axis=2).T
     means: NDArray[np.float64] = np.take_along_axis(of_seeds, drawn_seeds, axis=1).mean(axis=1)
     return means
+
+
+def two_sided_p(means: NDArray[np.float64]) -> float:
+    """Twice the fraction of draws on the rarer side of 0, the observed one counted with them.
+
+    So it is below 5 % where the 95 % interval leaves 0 out, and never 0.
+    """
+    fewer = min(int((means <= 0).sum()), int((means >= 0).sum()))
+    return min(1.0, 2 * (fewer + 1) / (len(means) + 1))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P values corrected for their number by Holm's step-down method, in the same order.
+
+    The smallest is multiplied by their number n, the next by n - 1 and so on; none may be smaller
+    than one before it, or larger than 1.
+    """
+    corrected, largest = [0.0] * len(values), 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=lambda each: values[each])):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        corrected[index] = largest
+    return corrected

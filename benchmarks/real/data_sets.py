@@ -87,9 +87,6 @@ REPORTED = {
         {"spacing_mm": (1.875, 1.875, 1.875)},
         watermark=CROPPED,
     ),
-    "la-half": RealData(
-        "la-8-narrow", la, {1: "left atrium"}, {"normalisation": "range"}, watermark=CROPPED
-    ),
     "acdc": RealData(
         "acdc-cpu",
         acdc,

@@ -1,4 +1,4 @@
-"""What was measured of trained runs beside their results: one file a grid and kind of figure."""
+"""What was measured of trained runs beside their results: one file per grid and kind of figure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +23,8 @@ class OfRun:
     labelled: int | None
     """None for all."""
     seed: int
+    folder: str
+    """Name of the run's folder, which changes with every setting and every scan."""
 
     @property
     def run(self) -> RunKey:
@@ -47,13 +49,17 @@ def kept_in(root: Path, kind: str, name: str) -> Path:
 
 
 def keep(root: Path, kind: str, name: str, rows: list[dict[str, Any]]) -> Path:
-    """Write figures in place of those of the same runs; what runs elsewhere gave is kept."""
+    """Write figures in place of those of the same runs; what was measured elsewhere is kept."""
     path = kept_in(root, kind, name)
-    path.parent.mkdir(exist_ok=True)
     measured = {_run(row) for row in rows}
     others = [row for row in _rows(path) if _run(row) not in measured]
     write_json(path, {"rows": [*others, *rows]})
     return path
+
+
+def measured_folders(root: Path, kind: str, name: str) -> set[str]:
+    """Names of the folders of the runs that were measured."""
+    return {row["folder"] for row in _rows(kept_in(root, kind, name))}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

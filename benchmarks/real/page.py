@@ -1,166 +1,279 @@
-"""docs/benchmarks.md out of the results in `results/`: `python -m benchmarks.real.page`."""
+"""docs/results.md and its figure out of the committed results: `python -m benchmarks.real.page`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import fill
 
-from benchmarks.real.markdown import plain, table
-from benchmarks.real.notes import EARLIER, SUMMARY, read_notes, with_figures
-from benchmarks.real.picture import picture
-from benchmarks.real.pseudo_labels import pseudo_labels_picture, pseudo_labels_section
-from benchmarks.real.rows import GridResults, read_grids
-from benchmarks.real.surroundings import surroundings_section
-from benchmarks.real.tables import grid_section
-from benchmarks.real.windows import windows_section
+from benchmarks.real.collect import ROOT, read_committed
+from benchmarks.real.comparing import PAIRS, comparisons, listed, sentence
+from benchmarks.real.context import shifts_section, windows_section
+from benchmarks.real.figure import Panel, Point, figure
+from benchmarks.real.markdown import plain, spread, table
+from benchmarks.real.rows import GridResults, Row, read_grids
+from benchmarks.real.savings import headline, missing_rows, saving
+from benchmarks.real.tables import (
+    component_section,
+    label_section,
+    main_section,
+    mean_of,
+    method_section,
+    missing_text,
+    rows_and_pairs,
+)
+from benchmarks.real.texts import (
+    ABOUT,
+    ABOUT_PEER,
+    CHAPTERS,
+    COLUMNS,
+    COMPONENTS,
+    CONTEXT,
+    DATA,
+    HEAD,
+    LABELS,
+    MAIN,
+    METHODS,
+    PEER,
+    ROWS,
+    RULES,
+)
 from tracoco.files import write_text
-from tracoco.studies.benchmark.results import over_seeds
+from tracoco.studies.benchmark.results import RunResult, kept_result, over_seeds
 
-ROOT = Path(__file__).parent
-"""The folder of the grids."""
 DOCS = ROOT.parents[1] / "docs"
 README = DOCS.parent / "README.md"
-PAGE, PICTURE = DOCS / "benchmarks.md", DOCS / "benchmarks.svg"
-
-HEAD = """# Benchmarks
-
-Do unlabelled scans help where there are few labels and no GPU? Public scans, cut down so that two
-CPU cores can learn from them; the same few labels for every row, but for one that has all of them;
-and the other scans of the training part without their labels, for the rows that can use them. This
-page is made from the files in `benchmarks/real/results` by `make real-page`.
-
-These are not the paper's numbers, and no published number is mixed in: networks, steps and
-scans are smaller, so compare rows of one table with each other and nothing else.
-"""
-
-RULES = """
-How to read the tables:
-
-- **Training.** All rows of a table have the same network and the same number of steps, but for
-  *supervised-minutes*, which trains as long as TraCoCo does. TraCoCo and CPS train two networks, so
-  their steps cost more. Minutes are of CPU cores with other runs beside
-  them, and wander by a factor of two; docs/methods.md has what a step costs, measured alone.
-- **Testing.** The last checkpoint of every run is tested, and no setting is chosen on the cases
-  reported on. For choices, the projects `NAME-tuning` divide the training scans anew.
-- **Figures.** Dice and Jaccard in percent, distances in the unit that stands above them: means over
-  structures, then over cases, then mean ± standard deviation over seeds. *Missed* counts structures
-  that the prediction does not have at all, in all cases of all seeds together: they have
-  Dice 0 and no distance. *Minutes* are those of one training.
-- **Differences** are paired: same case, same seed. Their 95 % intervals are percentiles of 10,000
-  draws of a bootstrap that draws seeds and cases, both with replacement, and takes all drawn cases
-  of all drawn seeds. Where the interval holds 0, the rows are *not separated*. Two or three
-  seeds are few to draw from, so an interval that barely misses 0 is weak evidence; many rows are
-  compared, and nothing is corrected for that.
-"""
-
-NOTHING = "\nNothing has been run yet.\n"
-
-ABOUT = {
-    "acdc": """Heart, short-axis MR, right ventricle, myocardium and left ventricle, slice by slice
-in 2D at half the resolution. The lists are those of the field: 7 of its 70 training patients have
-labels, and its 10 validation patients are reported on. A patient has two scans, which are drawn as
-if they were independent, so the intervals are rather too narrow. The spacing of these files is
-lost, so their distances count voxels of half the resolution, whatever unit the table names.""",
-    "brats19": """Brain tumours, MR, whole tumour, coarse voxels of 4 mm. 50 of the public training
-cases: 40 to learn from, the first 10 of them with labels, and 10 to report on.""",
-    "btcv-pancreas": """Pancreas in abdominal CT, from the BTCV scans: a stand-in with 20 scans, 16
-to learn from and the last 4 by name to report on. It is another data set than the one of the
-literature on the pancreas, and four cases carry little.""",
-    "hippocampus": """Anterior and posterior hippocampus in small MR volumes. 220 scans by name: 3
-of the first 180 have labels, the last 40 are reported on.""",
-    "hippocampus-methods": """Every method of the package with its own defaults, on the same scans,
-network, crops and number of steps: what is left is the idea. One seed, so differences of less than
-a point mean little. Minutes are those of one core with other work beside it, and wander by half;
-docs/methods.md has what a step costs, measured alone.""",
-    "acdc-unet": """The paper's 2D UNet at a quarter of its width, on ACDC: short-axis MR of
-the heart, right ventricle, myocardium and left ventricle, slice by slice. 7 of the 70 training
-patients of the field's lists have labels, and the 10 validation patients are reported on. Settings
-are those of the paper's preset for 7 patients (`acdc-7`), learning rate, augmentation, noise and
-ramp included. Crops have 96 x 96 pixels of slices of about 128 x 108, and there are 3,000 steps in
-place of 50,000. A patient has two scans, which are drawn as if they were independent, so the
-intervals are rather too narrow. The spacing of these files is lost, so distances count voxels of
-half the resolution, whatever unit the table names.""",
-    "la-half-vnet": """The paper's VNet at a quarter of its width, on MR of the left atrium, cropped
-to the heart as in the field's files, in voxels of 1.25 mm, half the field's resolution. Of the 80
-training scans in the order of the field's list, the first 8 of 64 have labels, and the last 16 are
-reported on. Settings are those of the paper's preset for 8 labels (`la-8`), learning rate,
-augmentation, noise and ramp included. The crop is about half of the paper's, and there are 3,000
-steps in place of 15,000.""",
-    "la": """Left atrium, MR, cropped to the heart as in the field's files, in voxels of 1.875 mm.
-Of the 80 training scans in the order of the field's list, the first 8 of 64 have labels, and the
-last 16 are reported on.""",
-}
-"""What is to be known of the data of each grid."""
-
-
+PAGE, FIGURE = DOCS / "results.md", DOCS / "results.svg"
+PEERS = ROOT.parent / "peers" / "nnunet.json"
+"""Results of nnU-Net, which `benchmarks.peers.nnunet` writes."""
 BEGIN, END = "<!-- results: made by `make real-page` -->\n", "<!-- end of results -->"
 """What stands between these in the README is made from the results."""
-HEADLINE = {"supervised": "supervised", "cps": "CPS", "tracoco": "TraCoCo"}
-"""Rows of the README's table: methods that every reader looks for."""
+THREE = ("supervised", "cps", "tracoco")
+"""Rows of the README: methods that every reader looks for."""
+LABELLED = {"la": 8, "hippocampus": 3}
+"""Labels that the headline speaks of, as in the main table."""
+SECTIONS: dict[str, Callable[[GridResults], str]] = {
+    MAIN: main_section,
+    COMPONENTS: component_section,
+    METHODS: method_section,
+    LABELS: label_section,
+}
+Grids = dict[str, GridResults]
+Peers = dict[str, list[Row]]
+"""Rows of the peer by data set."""
 
 
 def main() -> None:
-    """Write the page and its picture, and the results in the README."""
-    grids = read_grids(ROOT)
-    write_text(PAGE, page(grids, read_notes(ROOT)))
+    """Write the page, its figure, and the results in the README."""
+    grids, peers = named(read_grids(ROOT)), read_peers(PEERS)
+    write_text(PAGE, page(grids, peers))
+    write_text(FIGURE, figure(panels(grids, peers)))
     write_text(README, with_results(README.read_text(encoding="utf-8"), grids))
-    if _shown(grids):
-        write_text(PICTURE, picture(_shown(grids)))
-    for grid in grids:
-        if grid.pseudo_labels:
-            write_text(curves(grid.name), pseudo_labels_picture(grid.pseudo_labels))
 
 
-def with_results(readme: str, grids: list[GridResults]) -> str:
-    """The README with the table of the results as they are now."""
+def named(grids: list[GridResults]) -> Grids:
+    """Grids by their names."""
+    return {grid.name: grid for grid in grids}
+
+
+def read_peers(path: Path) -> Peers:
+    """The peer's rows by data set; none before it has run."""
+    found: dict[str, dict[tuple[str, int], dict[int, RunResult]]] = {}
+    for values in read_committed(path).values():
+        result = kept_result(values, path)[1]
+        rows = found.setdefault(result.dataset, {})
+        rows.setdefault((values["row"], result.labelled), {})[result.seed] = result
+    return {
+        data: [Row(name, labels, (), results, {}) for (name, labels), results in rows.items()]
+        for data, rows in found.items()
+    }
+
+
+def page(grids: Grids, peers: Peers) -> str:
+    """The page as Markdown."""
+    image = f"![Dice against minutes of training, a point for each row]({FIGURE.name})\n"
+    words = "".join(f"- {each}\n" for each in answers(grids))
+    parts = [HEAD, f"{opening(grids)}\n\n", image, "\n", first_table(grids, peers), "\n"]
+    parts += ["Mean Dice (%) of held-out cases ± standard deviation over seeds, same number of "]
+    parts += [
+        "steps unless a row says otherwise. In bold: the best row with few labels.\n\n",
+        words,
+    ]
+    parts += [_fold("How to read the tables", RULES)]
+    for chapter in CHAPTERS:
+        names = [f"{data}{chapter.kind}" for data in DATA if f"{data}{chapter.kind}" in grids]
+        bodies = [_grid_part(grids[name], SECTIONS[chapter.kind]) for name in names]
+        about = f"{fill(chapter.question, 100)}\n"
+        parts += [f"\n## {chapter.title}\n\n{about}", *bodies]
+    return "".join([*parts, _context(grids), _peer(grids, peers)])
+
+
+def opening(grids: Grids) -> str:
+    """The headline, and for which data sets it is not known yet and why."""
+    found, unknown = [], []
+    for data, labelled in LABELLED.items():
+        grid = grids.get(f"{data}{LABELS}")
+        worth = saving(grid, labelled) if grid else None
+        if worth:
+            found.append((DATA[data], worth))
+        elif grid:
+            unknown.append(f"{DATA[data]}: {missing_rows(grid, labelled)}")
+    parts = [f"**{headline(found)}**"] if found else []
+    if unknown:
+        text = "How many labels unlabelled scans save is not known yet. Missing are runs on "
+        parts.append(fill(f"{text}{'; on '.join(unknown)}.", 100))
+    return "\n\n".join(parts)
+
+
+def answers(grids: Grids) -> list[str]:
+    """What the main tables say of each pair, a sentence each."""
+    tables = {
+        data: comparisons(next(iter(grids[data].rows.values())), PAIRS)
+        for data in DATA
+        if data in grids
+    }
+    found = []
+    for first, second in PAIRS:
+        here = [
+            (DATA[data], each)
+            for data, every in tables.items()
+            for each in every
+            if (each.first, each.second) == (first, second)
+        ]
+        found.append(sentence(ROWS[first], ROWS[second], here))
+    return [each for each in [ordering(grids), *found] if each]
+
+
+def ordering(grids: Grids) -> str:
+    """On which data sets the means of the three rows have the order that the paper has."""
+    holds, fails = list[str](), list[str]()
+    for data in DATA:
+        rows = [grids[data].named(name) for name in THREE] if data in grids else []
+        dice = [mean_of(row, "dice") for row in rows if row and row.results]
+        if len(dice) == len(THREE):
+            (holds if dice == sorted(dice) else fails).append(DATA[data])
+    order = "TraCoCo above CPS above supervised learning"
+    if not holds and not fails:
+        return ""
+    if not fails:
+        return f"By the means, {order} holds on {listed(holds)}."
+    where = f"on {listed(holds)}, and not on {listed(fails)}" if holds else "on no data set"
+    return f"By the means, the order {order} holds {where}."
+
+
+def first_table(grids: Grids, peers: Peers) -> str:
+    """One line per row, one column per data set."""
+    cells: dict[str, list[str]] = {name: [] for name in ROWS}
+    for data in DATA:
+        rows = {row.name: row for row in peers.get(data, [])}
+        rows |= {n: row for n in ROWS if data in grids and (row := grids[data].named(n))}
+        done = {name: row for name, row in rows.items() if row.results}
+        few = [name for name in done if name in ROWS and done[name].labelled]
+        best = max(few, key=lambda name: mean_of(done[name], "dice"), default="")
+        for name, line in cells.items():
+            text = (
+                spread(over_seeds(list(done[name].results.values()), "dice"))
+                if name in done
+                else ""
+            )
+            line.append(f"**{text}**" if name == best else text or "not run")
+    lines = [[ROWS[name], *line] for name, line in cells.items()]
+    return table(["mean Dice, %", *COLUMNS.values()], lines)
+
+
+def panels(grids: Grids, peers: Peers) -> list[Panel]:
+    """Dice against minutes where all methods are compared."""
+    found = []
+    for data in DATA:
+        if f"{data}{METHODS}" not in grids or data not in grids:
+            continue
+        rows = {row.name: row for row in peers.get(data, [])}
+        for grid in (grids[f"{data}{METHODS}"], grids[data]):
+            rows |= {row.name: row for each in grid.rows.values() for row in each if row.results}
+        every = rows.pop("supervised-all", None)
+        points = tuple(
+            Point(name, mean_of(row, "seconds") / 60, mean_of(row, "dice"), _kind(name))
+            for name, row in rows.items()
+        )
+        if points:
+            bound = mean_of(every, "dice") if every else None
+            found.append(Panel(f"{COLUMNS[data].partition(',')[0]}", points, bound))
+    return found
+
+
+def _kind(name: str) -> str:
+    if name.startswith("nnunet"):
+        return "peer"
+    return "ours" if name == "tracoco" else "known" if name in ROWS else "other"
+
+
+def readme_block(grids: Grids) -> str:
+    """The headline, and three lines of the first table."""
+    known = [data for data in DATA if data in grids]
+    found = [
+        (DATA[data], worth)
+        for data, labelled in LABELLED.items()
+        if f"{data}{LABELS}" in grids and (worth := saving(grids[f"{data}{LABELS}"], labelled))
+    ]
+    lines = []
+    for name in THREE:
+        rows = [grids[data].named(name) for data in known]
+        cells = [f"{mean_of(row, 'dice'):.1f}" if row and row.results else "" for row in rows]
+        lines.append([ROWS[name], *cells])
+    head = ["mean Dice (%) on held-out test scans", *(COLUMNS[data] for data in known)]
+    return (f"{headline(found)}\n\n" if found else "") + table(head, lines)
+
+
+def with_results(readme: str, grids: Grids) -> str:
+    """The README with the results as they are now."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{readme_table(grids)}{END}{after}"
+    return f"{before}{BEGIN}{readme_block(grids)}{END}{after}"
 
 
-def readme_table(grids: list[GridResults]) -> str:
-    """Mean Dice of each data set on which all headline methods have results."""
-    lines = []
-    for grid in grids:
-        rows = {row.name: row for found in grid.rows.values() for row in found}
-        results = {name: list(rows[name].results.values()) for name in HEADLINE if name in rows}
-        if len(results) < len(HEADLINE) or not all(results.values()):
+def _grid_part(grid: GridResults, section: Callable[[GridResults], str]) -> str:
+    about = fill(ABOUT.get(grid.name, ""), 100)
+    missing = missing_text(grid)
+    body = "\n".join(
+        part for part in (f"{about}\n" if about else "", section(grid), missing) if part
+    )
+    return _fold(plain(grid.grid.title), body)
+
+
+def _context(grids: Grids) -> str:
+    """What was measured of the context, or that it was not."""
+    parts = [f"\n## {CONTEXT}\n"]
+    for data in LABELLED:
+        grid = grids.get(data)
+        if grid and (grid.shifts or grid.windows):
+            body = shifts_section(grid.shifts) + windows_section(grid.windows)
+            parts.append(_fold(plain(grid.grid.title), body))
+        elif grid:
+            parts.append(f"\nNot measured yet on {DATA[data]}: `measure_context {data}`.\n")
+    return "".join(parts)
+
+
+def _peer(grids: Grids, peers: Peers) -> str:
+    """The peer beside our rows, or that it has not run."""
+    parts = [f"\n## {PEER}\n\n{ABOUT_PEER}\n"]
+    for data in DATA:
+        if data not in grids:
             continue
-        cells = [
-            f"{found.mean:.1f}" for each in results.values() if (found := over_seeds(each, "dice"))
+        ours = [
+            row
+            for n in ("supervised", "supervised-minutes", "tracoco")
+            if (row := grids[data].named(n))
         ]
-        seeds = " or ".join(map(str, sorted({len(each) for each in results.values()})))
-        lines.append([plain(grid.grid.title), *cells, seeds])
-    if not lines:
-        return ""
-    head = ["mean Dice (%) on held-out test scans", *HEADLINE.values(), "seeds"]
-    return table(head, lines)
+        if data in peers:
+            pairs = [(row.name, theirs.name) for row in ours for theirs in peers[data]]
+            body = rows_and_pairs([*peers[data], *ours], pairs)
+            parts.append(_fold(plain(grids[data].grid.title), body))
+    without = [DATA[data] for data in DATA if data in grids and data not in peers]
+    if without:
+        parts.append(f"\nNot run: {', '.join(without)}.\n")
+    return "".join(parts)
 
 
-def curves(name: str) -> Path:
-    """The picture of a grid's pseudo-labels."""
-    return DOCS / f"pseudo-labels-{name}.svg"
-
-
-def page(grids: list[GridResults], notes: dict[str, str]) -> str:
-    """The page as Markdown; `notes` are what was found, by the grid or over all."""
-    shown = _shown(grids)
-    parts = []
-    for each in shown:
-        found = f"\n{with_figures(notes[each.name], shown)}" if each.name in notes else ""
-        about = fill(ABOUT.get(each.name, ""), 100)
-        measured = surroundings_section(each.surroundings) + windows_section(each.windows)
-        measured += pseudo_labels_section(each.pseudo_labels, curves(each.name).name)
-        parts.append(f"\n{grid_section(each, about)}{measured}{found}")
-    image = f"\n![Dice of every row: a dot a seed, a line at the mean]({PICTURE.name})\n"
-    waiting = [plain(grid.grid.title) for grid in grids if not grid.tried]
-    parts = [image, *parts] if shown else [NOTHING]
-    parts += [f"\nNot run yet: {'; '.join(waiting)}.\n"] if waiting and shown else []
-    summary = [f"\n{with_figures(notes[SUMMARY], shown)}"] if SUMMARY in notes else []
-    earlier = [f"\n{notes[EARLIER]}"] if EARLIER in notes else []
-    return "".join([HEAD, *summary, RULES, *parts, *earlier])
-
-
-def _shown(grids: list[GridResults]) -> list[GridResults]:
-    return [grid for grid in grids if grid.tried]
+def _fold(title: str, body: str) -> str:
+    return f"\n<details><summary>{title}</summary>\n\n{body.strip()}\n\n</details>\n"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Real scans, real numbers: a project for each data set, prepared and ready for its grid.
 
     python -m benchmarks.real.projects DATA OUT
-    tracoco benchmark benchmarks/real/la.yaml --project la=OUT/la \
-        --results benchmarks/real/results/la --jobs 2
 
 DATA holds the folders `la`, `acdc`, `brats19`, `btcv_pancreas` and `hippocampus` with public
 scans, cut down so that two CPU cores can learn from them. They are not the scans of the papers and
@@ -10,7 +8,8 @@ some are fewer: the figures compare methods with one another, not with published
 
 What is there already is left as it is; a project whose preparation was cut off is prepared to its
 end. `hippocampus-tuning` has none of the cases that `hippocampus` is tested on: settings are chosen
-on such projects. The results of a grid go to `benchmarks/real/results/`, in a folder of its name.
+on such projects. `python -m benchmarks.real.run DATA OUT` makes the projects of the grids and runs
+all of them.
 """
 
 import argparse

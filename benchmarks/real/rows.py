@@ -6,17 +6,12 @@ from typing import Any
 
 import yaml
 
-from benchmarks.real import pseudo_labels, surroundings, windows
+from benchmarks.real.collect import FAILED, Values, committed_file, grid_paths, read_committed
+from benchmarks.real.context import SHIFTS, WINDOWS, Surroundings, Windows
 from benchmarks.real.measured import read_measured
-from benchmarks.real.pseudo_labels import PseudoLabels
-from benchmarks.real.surroundings import Surroundings
-from benchmarks.real.windows import Windows
 from tracoco.errors import UserError, raise_all
 from tracoco.studies.benchmark.grid import Grid, GridRun, grid_runs, read_grid
-from tracoco.studies.benchmark.results import Results, RunResult
-
-FAILED = "failed.yaml"
-"""Runs that ended without a result: `GRID: {RUN: what happened}`."""
+from tracoco.studies.benchmark.results import RunResult, kept_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +40,40 @@ class GridResults:
     name: str
     grid: Grid
     rows: dict[str, tuple[Row, ...]]
-    surroundings: tuple[Surroundings, ...]
+    shifts: tuple[Surroundings, ...]
     """Of runs that were measured, in the order of the grid."""
     windows: tuple[Windows, ...]
-    """The same, for each overlap."""
-    pseudo_labels: tuple[PseudoLabels, ...]
-    """The same, for each checkpoint and pass."""
+    """The same, for each way to cover a scan."""
 
     @property
     def tried(self) -> bool:
         """Whether there is anything to show."""
         return any(row.tried for rows in self.rows.values() for row in rows)
 
+    @property
+    def missing(self) -> list[str]:
+        """Names of the runs that have neither a result nor a note of why there is none."""
+        return [
+            run.name
+            for rows in self.rows.values()
+            for row in rows
+            for run in row.runs
+            if run.seed not in row.results and run.seed not in row.failed
+        ]
+
+    def named(self, row: str, labelled: int | None = None) -> Row | None:
+        """The row of this name; with several numbers of labels, the one of this number."""
+        found = [each for rows in self.rows.values() for each in rows if each.name == row]
+        chosen = [each for each in found if each.labelled == labelled] or found[: len(found) == 1]
+        return chosen[0] if chosen else None
+
 
 def read_grids(root: Path) -> list[GridResults]:
-    """The grids of a folder in the order of their names, with the results in `results/GRID`."""
-    found = sorted(root.glob("*.yaml"), key=lambda path: path.stem)
-    paths = [path for path in found if path.name != FAILED]
+    """The grids of a folder in the order of their names, with their committed results."""
+    paths = grid_paths(root)
     known, notes = {path.stem for path in paths}, _failures(root)
-    lost = [each for each in sorted((root / "results").glob("*")) if each.name not in known]
-    raise_all([f"{folder} has no grid {root / folder.name}.yaml; restore it" for folder in lost])
+    lost = [each for each in sorted((root / "results").glob("*")) if each.stem not in known]
+    raise_all([f"{file} has no grid {root / file.stem}.yaml; restore it" for file in lost])
     return [_grid_results(path, notes.get(path.stem, {})) for path in paths]
 
 
@@ -78,21 +87,23 @@ def _failures(root: Path) -> dict[str, Any]:
 
 def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
     grid = read_grid(path)
-    runs, results = grid_runs(grid), Results(path.parent / "results" / path.stem)
+    runs, file = grid_runs(grid), committed_file(path.parent, path.stem)
     names = {run.name for run in runs}
-    measurable = [(run.row, run.labelled, run.seed) for run in runs]
-    kept = {file.stem: file for file in sorted(results.root.glob("*.json"))}
+    kept = read_committed(file)
     raise_all(
         [
             *(
-                f"{file} is of no run of {path.name}; a result is shown or deleted, never left out"
-                for name, file in kept.items()
+                f"{file}: {name} is of no run of {path.name}; a result is shown or deleted, never "
+                "left out"
+                for name in kept
                 if name not in names
             ),
             *(f"{FAILED}: {path.stem} has no run {name}" for name in failed if name not in names),
             *(f"{FAILED}: {name} has a result; delete the note" for name in failed if name in kept),
         ]
     )
+    results = {run.name: _result(run, kept[run.name], file) for run in runs if run.name in kept}
+    measurable = [(run.row, run.labelled, run.seed) for run in runs]
     return GridResults(
         path.stem,
         grid,
@@ -100,13 +111,14 @@ def _grid_results(path: Path, failed: dict[str, str]) -> GridResults:
             name: _rows([run for run in runs if run.dataset == name], results, failed)
             for name in grid.datasets
         },
-        read_measured(path, surroundings.KIND, Surroundings, measurable),
-        read_measured(path, windows.KIND, Windows, measurable),
-        read_measured(path, pseudo_labels.KIND, PseudoLabels, measurable),
+        read_measured(path, SHIFTS, Surroundings, measurable),
+        read_measured(path, WINDOWS, Windows, measurable),
     )
 
 
-def _rows(runs: list[GridRun], results: Results, failed: dict[str, str]) -> tuple[Row, ...]:
+def _rows(
+    runs: list[GridRun], results: dict[str, RunResult], failed: dict[str, str]
+) -> tuple[Row, ...]:
     """The runs of one data set, those of a row together, in the order of the grid."""
     grouped: dict[tuple[str, int | None], list[GridRun]] = {}
     for run in runs:
@@ -116,23 +128,20 @@ def _rows(runs: list[GridRun], results: Results, failed: dict[str, str]) -> tupl
             name,
             labelled,
             tuple(members),
-            {run.seed: found for run in members if (found := _result(run, results))},
+            {run.seed: results[run.name] for run in members if run.name in results},
             {run.seed: failed[run.name] for run in members if run.name in failed},
         )
         for (name, labelled), members in grouped.items()
     )
 
 
-def _result(run: GridRun, results: Results) -> RunResult | None:
+def _result(run: GridRun, values: Values, file: Path) -> RunResult:
     """What came of a run, after a look whether it is one of the grid as it is now."""
-    kept = results.read(run)
-    if kept is None:
-        return None
-    result, config = kept[1], run.spec.config(run.seed)
+    result, config = kept_result(values, file)[1], run.spec.config(run.seed)
     # Where the length is a time, the run itself has measured its steps; else the plan may say them.
     steps = None if config.training.minutes else config.training.steps
     asked = (run.dataset, run.seed, config.method.name, steps or result.steps)
     found = (result.dataset, result.seed, result.method, result.steps)
     if asked != found or config.data.labelled not in {None, result.labelled}:
-        raise UserError(f"{results.path(run)} is not of the grid as it is now; run it again")
+        raise UserError(f"{file}: {run.name} is not of the grid as it is now; run it again")
     return result

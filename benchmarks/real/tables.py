@@ -1,45 +1,137 @@
-"""The section of one grid: its rows, what they differ in, and the paired comparisons."""
+"""The tables of one grid: its rows, what they differ in, and the paired comparisons."""
 
-from benchmarks.real.comparing import REFERENCE, Comparison, compare, comparisons
+from collections.abc import Iterable, Sequence
+
+from benchmarks.real.comparing import (
+    PAIRS,
+    REFERENCE,
+    Comparison,
+    Pair,
+    against_reference,
+    compare,
+    comparisons,
+    one_after_the_other,
+    p_text,
+)
 from benchmarks.real.markdown import interval_text, plain, settings, spread, table
 from benchmarks.real.rows import GridResults, Row
+from benchmarks.real.savings import saving
 from tracoco.errors import UserError
 from tracoco.studies.benchmark.grid import GridRow
 from tracoco.studies.benchmark.results import RunResult, over_seeds
+from tracoco.studies.paper.published import published
 
-PAIRED = ("pair", "difference of Dice, points", "95 % interval", "reading", "seeds", "cases")
-
-
-def grid_section(results: GridResults, about: str) -> str:
-    """Everything about one grid, from its title on."""
-    grid = results.grid
-    rows = [line for name, row in grid.rows.items() if (line := _row_line(name, row))]
-    common = [f"\nSet for all rows: {settings(grid.set)}.\n"] if grid.set else []
-    parts = [f"## {plain(grid.title)}\n", *([f"\n{about}\n"] if about else []), *common]
-    parts += ["\nRows that are more than a method's defaults:\n\n", *rows] if rows else []
-    for name, data in grid.datasets.items():
-        here = f"{_network_text(results.rows[name][0])}\n\n"
-        here += f"Set for {plain(name)}: {settings(data.set)}.\n\n" if data.set else ""
-        for labelled in data.labelled:
-            shown = tuple(row for row in results.rows[name] if row.labelled in {labelled, None})
-            if any(row.tried for row in shown):
-                head = f"\n### {plain(name)}, {labelled} labelled\n\n{here}"
-                parts.append(head + rows_and_pairs(shown))
-    return "".join(parts)
+PAIRED = ("pair", "difference of Dice", "95 % interval", "p", "corrected p", "reading")
+MEASURED_ON = ("seeds", "cases")
+PUBLISHED = {
+    "+ CutMix": "CPS + CutMix",
+    "+ translation consistency": "TraCo",
+    "+ CRC": "TraCo + CRC",
+}
+"""Rows of a component grid as the paper's table calls them."""
 
 
-def rows_and_pairs(rows: tuple[Row, ...]) -> str:
+def main_section(results: GridResults) -> str:
+    """The rows of a main grid with all figures, and the comparisons that are asked about."""
+    grid, (rows,) = results.grid, results.rows.values()
+    lines = [line for name, row in grid.rows.items() if (line := _row_line(name, row))]
+    parts = [f"{_network_text(rows[0])}\n\n"]
+    parts += ["Rows that are more than a method's defaults:\n\n", *lines, "\n"] if lines else []
+    return "".join([*parts, rows_and_pairs(rows, PAIRS)])
+
+
+def component_section(results: GridResults) -> str:
+    """Parts that are added one after the other, with the paper's Dice beside ours."""
+    (rows,) = results.rows.values()
+    done = [row for row in rows if row.results]
+    if not done:
+        return ""
+    found = {each.first: each for each in comparisons(done, one_after_the_other(done))}
+    paper = {each.row: each for each in published("component-ablation") if each.dataset == "la"}
+    _conditions(_results(done))  # figures that do not compare are refused
+    units = _same(_results(done), "units")
+    head = ["parts", "seeds", "Dice, %", "Jaccard, %", f"HD95, {units}", f"ASD, {units}"]
+    head += ["above the row before", "corrected p", "paper's Dice, %"]
+    lines = []
+    for row in done:
+        cells = [plain(row.name), _seeds_text(row), *_quality(row)]
+        step, printed = found.get(row.name), paper.get(PUBLISHED.get(row.name, ""))
+        cells += [_above(step), p_text(step.p)] if step else ["", ""]
+        lines.append([*cells, f"{printed.dice:.2f}" if printed else ""])
+    return table(head, lines)
+
+
+def method_section(results: GridResults) -> str:
+    """All methods by their Dice, with what they cost."""
+    (rows,) = results.rows.values()
+    done = [row for row in rows if row.results]
+    if not done:
+        return ""
+    found = {each.first: each for each in comparisons(done, against_reference(done))}
+    head = ["", "method", "seeds", "Dice, %", f"above {REFERENCE}", "corrected p", "minutes"]
+    ranked = sorted(done, key=lambda row: -mean_of(row, "dice"))
+    lines = []
+    for rank, row in enumerate(ranked, start=1):
+        step = found.get(row.name)
+        cells = [str(rank), plain(row.name), _seeds_text(row), _quality(row)[0], _above(step)]
+        cells += [p_text(step.p) if step else "", f"{mean_of(row, 'seconds') / 60:.1f}"]
+        lines.append([*cells, _memory(row)])
+    return f"{table([*head, 'memory, MB'], lines)}\n{_conditions(_results(done))}\n"
+
+
+def label_section(results: GridResults) -> str:
+    """Dice by the number of labels, and what ours with each number is worth."""
+    (data,) = results.grid.datasets.values()
+    head = ("labels", REFERENCE, "tracoco", "labels that supervised learning needs for the same")
+    lines = []
+    for labelled in data.labelled:
+        cells = [_quality(row)[0] if row else "" for row in _both(results, labelled)]
+        worth = saving(results, labelled)
+        lines.append([str(labelled), *cells, worth.text if worth else ""])
+    every = results.named("supervised-all")
+    if every and every.results:
+        count = next(iter(every.results.values())).labelled
+        lines.append([f"all {count}", _quality(every)[0], "", ""])
+    return table(head, lines) if any(any(line[1:]) for line in lines) else ""
+
+
+def _both(results: GridResults, labelled: int) -> list[Row | None]:
+    found = [results.named(name, labelled) for name in (REFERENCE, "tracoco")]
+    return [row if row and row.results else None for row in found]
+
+
+def missing_text(results: GridResults) -> str:
+    """Which runs have no result yet, row by row; empty if all have."""
+    words = []
+    for rows in results.rows.values():
+        several = len({row.labelled for row in rows if row.labelled}) > 1
+        for row in rows:
+            seeds = [
+                r.seed for r in row.runs if r.seed not in row.results and r.seed not in row.failed
+            ]
+            labels = f" with {row.labelled} labels" if several and row.labelled else ""
+            which = "seed" if len(seeds) == 1 else "seeds"
+            if seeds:
+                words.append(f"{plain(row.name)}{labels} ({which} {', '.join(map(str, seeds))})")
+    missing, total = (
+        len(results.missing),
+        sum(len(r.runs) for x in results.rows.values() for r in x),
+    )
+    if not missing:
+        return ""
+    return f"Missing are {missing} of {total} runs: {'; '.join(words)}.\n"
+
+
+def rows_and_pairs(rows: Sequence[Row], pairs: Iterable[Pair]) -> str:
     """The tables of one data set with one number of labels."""
-    waiting = [plain(row.name) for row in rows if not row.tried]
-    rows = tuple(row for row in rows if row.tried)
-    done = [result for row in rows for result in row.results.values()]
+    rows = [row for row in rows if row.tried]
+    done = _results(rows)
     failed = [
         f"- {plain(row.name)}, seed {seed}: {plain(words)}\n"
         for row in rows
         for seed, words in row.failed.items()
     ]
-    notes = [f"\nNot run yet: {', '.join(waiting)}.\n"] if waiting else []
-    notes += ["\nRuns that ended without a result:\n\n", *failed] if failed else []
+    notes = ["\nRuns that ended without a result:\n\n", *failed] if failed else []
     if not done:
         return "".join(notes).lstrip()
     watermarks = dict.fromkeys(result.watermark for result in done if result.watermark)
@@ -51,9 +143,36 @@ def rows_and_pairs(rows: tuple[Row, ...]) -> str:
     main = table(head, [_cells(row, reference) for row in rows])
     main += f"\nThe last two columns are relative to {REFERENCE}: multiples, and points with their "
     main += "95 % interval.\n"
-    pairs = [_pair_cells(comparison) for comparison in comparisons(rows)]
-    paired = f"\n{table(PAIRED, pairs)}" if pairs else ""
+    cells = [_pair_cells(comparison) for comparison in comparisons(rows, pairs)]
+    paired = f"\n{table((*PAIRED, *MEASURED_ON), cells)}" if cells else ""
     return f"{warning}{main}\n{_conditions(done)}\n{''.join(notes)}{paired}"
+
+
+def mean_of(row: Row, name: str) -> float:
+    """The mean of a figure over the seeds of a row that has results; 0 without the figure."""
+    found = over_seeds(list(row.results.values()), name)
+    return found.mean if found else 0.0
+
+
+def _results(rows: Iterable[Row]) -> list[RunResult]:
+    return [result for row in rows for result in row.results.values()]
+
+
+def _quality(row: Row) -> list[str]:
+    results = list(row.results.values())
+    cells = [spread(over_seeds(results, name)) for name in ("dice", "jaccard")]
+    return cells + [spread(over_seeds(results, name), 2) for name in ("hd95", "asd")]
+
+
+def _memory(row: Row) -> str:
+    memory = over_seeds(list(row.results.values()), "peak_mb")
+    return f"{memory.mean:.0f}" if memory else ""
+
+
+def _above(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    return f"{comparison.interval.mean:+.2f} {interval_text(comparison.interval)}"
 
 
 def _network_text(row: Row) -> str:
@@ -87,16 +206,11 @@ def _cells(row: Row, reference: Row | None) -> list[str]:
     if not results:
         return cells + [""] * 9
     cells[1] = " or ".join(dict.fromkeys(f"{r.labelled} / {r.unlabelled}" for r in results))
-    cells += [spread(over_seeds(results, name)) for name in ("dice", "jaccard")]
-    cells += [spread(over_seeds(results, name), 2) for name in ("hd95", "asd")]
-    seconds, memory = (over_seeds(results, name) for name in ("seconds", "peak_mb"))
-    cells += [str(sum(result.missed for result in results))]
-    cells += [f"{seconds.mean / 60:.1f}" if seconds else "", f"{memory.mean:.0f}" if memory else ""]
+    cells += [*_quality(row), str(sum(result.missed for result in results))]
+    cells += [f"{mean_of(row, 'seconds') / 60:.1f}", _memory(row)]
     if reference is None or row is reference:
         return [*cells, "", ""]
-    found = compare(row, reference)
-    above = f"{found.interval.mean:+.2f} {interval_text(found.interval)}" if found else ""
-    return [*cells, _times(row, reference), above]
+    return [*cells, _times(row, reference), _above(compare(row, reference))]
 
 
 def _times(row: Row, reference: Row) -> str:
@@ -110,8 +224,8 @@ def _times(row: Row, reference: Row) -> str:
 
 def _pair_cells(comparison: Comparison) -> list[str]:
     interval = comparison.interval
-    reading = "not separated"
-    if interval.separated:
+    reading = "not significant"
+    if comparison.significant:
         reading = "higher" if interval.mean > 0 else "lower"
     seeds = ", ".join(map(str, comparison.seeds))
     if len(comparison.seeds) == 1:
@@ -119,8 +233,8 @@ def _pair_cells(comparison: Comparison) -> list[str]:
     if comparison.left_out:
         seeds += f"; not in both: {', '.join(map(str, comparison.left_out))}"
     pair = f"{plain(comparison.first)} − {plain(comparison.second)}"  # noqa: RUF001 - a minus
-    difference = f"{interval.mean:+.2f}"
-    return [pair, difference, interval_text(interval), reading, seeds, str(comparison.cases)]
+    cells = [pair, f"{interval.mean:+.2f}", interval_text(interval), f"{interval.p:.4f}"]
+    return [*cells, f"{comparison.p:.4f}", reading, seeds, str(comparison.cases)]
 
 
 def _conditions(results: list[RunResult]) -> str:

@@ -1,4 +1,4 @@
-"""The intervals of docs/benchmarks.md, against distributions that can be written down."""
+"""The intervals and p values of docs/results.md, against what can be worked out by hand."""
 
 from collections import Counter
 from fractions import Fraction
@@ -6,7 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from benchmarks.real.bootstrap import DRAWS, Interval, paired_interval, resampled_means
+from benchmarks.real.bootstrap import (
+    DRAWS,
+    Interval,
+    holm,
+    paired_interval,
+    resampled_means,
+    two_sided_p,
+)
 
 
 def enumerated(differences: list[list[int]]) -> dict[float, float]:
@@ -22,14 +29,31 @@ def enumerated(differences: list[list[int]]) -> dict[float, float]:
 
 
 def test_a_constant_difference_has_an_interval_of_no_width() -> None:
-    assert paired_interval(np.full((3, 5), 2.0)) == Interval(2.0, 2.0, 2.0)
+    # No draw lies on the other side of 0, so only the observed one counts there.
+    assert paired_interval(np.full((3, 5), 2.0)) == Interval(2.0, 2.0, 2.0, 2 / (DRAWS + 1))
 
 
-def test_equal_rows_are_not_separated() -> None:
-    assert not paired_interval(np.zeros((3, 5))).separated
-    assert Interval(1.0, 0.1, 2.0).separated
-    assert Interval(-1.0, -2.0, -0.1).separated
-    assert not Interval(1.0, 0.0, 2.0).separated
+def test_equal_rows_have_a_p_value_of_one() -> None:
+    assert paired_interval(np.zeros((3, 5))).p == 1.0
+
+
+def test_the_p_value_is_twice_the_rarer_side_of_zero() -> None:
+    # One of nine draws is not above 0; with the observed one 2 of 10, and twice that.
+    assert two_sided_p(np.array([-1.0, 1, 2, 3, 4, 5, 6, 7, 8])) == pytest.approx(0.4)
+    assert two_sided_p(np.array([1.0, -1, -2, -3, -4, -5, -6, -7, -8])) == pytest.approx(0.4)
+    # Three cases, one of them below 0: the mean of a draw is above 0 only if that one is not drawn,
+    # which has a probability of (2/3)^3 = 8/27 and is the rarer side.
+    found = paired_interval(np.array([[-3.0, 1.0, 1.0]]))
+    assert found.p == pytest.approx(2 * 8 / 27, abs=0.02)
+
+
+def test_holm_multiplies_the_smallest_by_the_number_and_never_falls() -> None:
+    # Sorted 0.01, 0.02, 0.03, 0.04 by 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.04; the last may not fall.
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.5, 0.6]) == [1.0, 1.0]
+    assert holm([0.001, 0.8]) == pytest.approx([0.002, 0.8])
+    assert holm([0.03]) == [0.03]
+    assert holm([]) == []
 
 
 def test_all_drawn_cases_of_all_drawn_seeds_are_taken() -> None:
@@ -56,7 +80,8 @@ def test_limits_are_the_quantiles_of_all_possible_draws() -> None:
 
 def test_one_seed_leaves_only_cases_to_draw() -> None:
     # Two cases: both limits are reached, since each is drawn twice in a quarter of the draws.
-    assert paired_interval(np.array([[0.0, 2.0]])) == Interval(1.0, 0.0, 2.0)
+    two = paired_interval(np.array([[0.0, 2.0]]))
+    assert (two.mean, two.low, two.high) == (1.0, 0.0, 2.0)
     one = paired_interval(np.array([[1.0, 2.0, 4.0, 9.0]]))
     several = paired_interval(np.array([[1.0, 2.0, 4.0, 9.0], [7.0, 8.0, 10.0, 15.0]]))
     assert several.high - several.low > one.high - one.low, "seeds that differ make it wider"

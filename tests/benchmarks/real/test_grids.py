@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks.real.data_sets import DATA_SETS
+from benchmarks.real.plan_of_runs import grid_order
+from benchmarks.real.tables import PUBLISHED
 
 from tracoco.config import Config
 from tracoco.methods import METHODS
@@ -13,11 +15,13 @@ from tracoco.runs.build import run_crop, run_method
 from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "real"
-ROWS = ["supervised", "supervised-minutes", "cps", "tracoco-ce", "tracoco"]
+ROWS = ["supervised", "supervised-minutes", "bcp", "cps", "tracoco-ce", "tracoco"]
 """Of the main grids, beside the one with every label."""
 GRIDS = {"hippocampus": 3, "la": 8, "acdc": 14, "brats19": 10, "btcv-pancreas": 4}
 """Labels of the main grids."""
-PAPER = ["la-half-vnet", "acdc-unet"]
+BOTH = ["la", "hippocampus"]
+"""Data sets that have every kind of grid."""
+OTHERS = [f"{data}-{kind}" for kind in ("components", "labels", "methods") for data in BOTH]
 
 
 def plan_of(name: str, config: Config) -> Plan:
@@ -48,23 +52,55 @@ def test_a_grid_has_its_rows_its_labels_and_its_seeds(name: str) -> None:
     assert found == [(seed, *row) for seed in range(3) for row in rows]
 
 
-def test_no_other_grid_is_there() -> None:
+def test_no_other_grid_is_there_and_each_has_its_turn() -> None:
     found = {path.stem for path in FOLDER.glob("*.yaml")}
-    assert found == {*GRIDS, *PAPER, "hippocampus-methods"}
+    assert found == {*GRIDS, *OTHERS}
+    order = [path.stem for path in grid_order()]
+    assert {*order} == found
+    assert {*order[: len(GRIDS)]} == {*GRIDS}, "the main table comes first"
 
 
-def test_every_method_has_a_row_under_its_own_name_and_defaults() -> None:
-    grid = read_grid(FOLDER / "hippocampus-methods.yaml")
+@pytest.mark.parametrize("data", BOTH)
+def test_every_method_has_a_row_under_its_own_name_and_defaults(data: str) -> None:
+    grid = read_grid(FOLDER / f"{data}-methods.yaml")
+    first = [(run.row, run.labelled) for run in grid_runs(grid) if run.seed == 0]
     alone = [name for name, row in METHODS.items() if row.alone]
-    assert [(run.row, run.labelled) for run in grid_runs(grid)] == [(name, 10) for name in alone]
+    assert first == [(name, GRIDS[data]) for name in alone]
     assert not any(row.method for row in grid.rows.values())
     assert [name for name, row in grid.rows.items() if row.set] == ["cross-teaching"]
     assert not grid.set
 
 
-@pytest.mark.parametrize("name", [*GRIDS, *PAPER, "hippocampus-methods"])
+@pytest.mark.parametrize("data", BOTH)
+def test_components_are_runs_of_the_main_table_but_for_one(data: str) -> None:
+    main, parts = (
+        {run.spec.folder(Path(), run.seed).name: run for run in grid_runs(read_grid(path))}
+        for path in (FOLDER / f"{data}.yaml", FOLDER / f"{data}-components.yaml")
+    )
+    alone = {(run.row, run.seed) for name, run in parts.items() if name not in main}
+    assert alone == {("co-training", 0), ("co-training", 1)}
+    shared = {run.row: main[name].row for name, run in parts.items() if name in main}
+    wanted = {"+ CutMix": "cps", "+ translation consistency": "tracoco-ce", "+ CRC": "tracoco"}
+    assert shared == wanted
+    assert set(PUBLISHED) == set(wanted)
+
+
+@pytest.mark.parametrize("data", BOTH)
+def test_label_curves_share_the_labels_of_the_main_table(data: str) -> None:
+    main, curve = (
+        {run.spec.folder(Path(), run.seed).name for run in grid_runs(read_grid(path))}
+        for path in (FOLDER / f"{data}.yaml", FOLDER / f"{data}-labels.yaml")
+    )
+    assert len(main & curve) == 3 * 2, "two seeds of supervised, tracoco and all labels"
+    grid = read_grid(FOLDER / f"{data}-labels.yaml")
+    assert {2, 4, 8, 16, 32} <= {*grid.datasets[data].labelled}
+
+
+@pytest.mark.parametrize("name", [*GRIDS, *OTHERS])
 def test_every_run_of_a_grid_can_be_built(name: str) -> None:
-    for run in grid_runs(read_grid(FOLDER / f"{name}.yaml")):
+    # A row is built once: seeds and numbers of labels change nothing in it.
+    runs = {run.row: run for run in grid_runs(read_grid(FOLDER / f"{name}.yaml"))}
+    for run in runs.values():
         config = run.spec.config(run.seed)
         plan = plan_of(run.dataset, config)
         run_method(config, plan)
@@ -86,6 +122,4 @@ def test_the_row_with_cross_entropy_differs_from_tracoco_in_that_alone(name: str
 @pytest.mark.parametrize("name", DATA_SETS)
 def test_the_presets_share_their_base(name: str) -> None:
     preset = DATA_SETS[name].preset
-    # The paper's networks are tried under the paper's settings.
-    base = ["la-8", "la", "paper"] if name == "la-half" else ["cpu"]
-    assert preset_chain(preset) == [preset, *base]
+    assert preset_chain(preset) == [preset, "cpu"]

@@ -17,7 +17,6 @@ from tracoco.scans.reader import read_grid, read_image, read_label
 
 COUNTS = {
     "la": (64, 16),
-    "la-half": (64, 16),
     "acdc": (140, 20),
     "brats19": (40, 10),
     "btcv-pancreas": (16, 4),
@@ -29,7 +28,7 @@ COUNTS = {
     "hippocampus-tuning": (160, 20),
 }
 """Labelled and test cases of the real data."""
-WRITTEN = ("la", "la-half", "la-tuning", "brats19", "brats19-tuning")
+WRITTEN = ("la", "la-tuning", "brats19", "brats19-tuning")
 """Scans that are written anew, which takes a while."""
 
 

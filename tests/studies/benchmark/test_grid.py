@@ -54,6 +54,18 @@ def test_every_row_gets_its_first_seed_before_any_gets_its_second(tmp_path: Path
     assert seeds == sorted(seeds)
 
 
+def test_a_row_can_have_seeds_of_its_own_and_the_others_keep_theirs(tmp_path: Path) -> None:
+    text = GRID.replace("  supervised: {}", "  supervised: {seeds: [0, 2]}")
+    runs = grid_runs(read_grid(grid_file(tmp_path, text)))
+    seeds = {
+        row: [run.seed for run in runs if (run.dataset, run.row, run.labelled) == ("heart", row, 2)]
+        for row in ("supervised", "tracoco")
+    }
+    assert seeds == {"supervised": [0, 2], "tracoco": [0, 1]}
+    assert {run.seed for run in runs if run.dataset == "brain"} == {5}
+    assert [run.seed for run in runs if run.dataset == "heart"] == [0] * 7 + [1] * 5 + [2] * 2
+
+
 def test_settings_of_the_grid_the_data_and_the_row_come_together(tmp_path: Path) -> None:
     runs = {run.name: run for run in grid_runs(read_grid(grid_file(tmp_path)))}
     config = runs["heart-tracoco-2-labels-seed1"].spec.config(1)

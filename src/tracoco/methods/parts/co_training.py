@@ -66,7 +66,7 @@ class TwoNetworksConfig(Settings):
     """The same in passes over the labelled scans, or slices of them; in place of the steps."""
     noise: float = Field(default=0.05, ge=0)
     """Half-width of xi, Eq. (2), as a fraction of the intensity range. The release has 0.05 for all
-    data sets but the Left Atrium, the paper 0.2, which was no better (docs/benchmarks.md)."""
+    data sets but the Left Atrium, the paper 0.2, which was no better in small runs."""
 
 
 class Ramp:
@@ -145,7 +145,7 @@ class CoTraining(Method):
 
     @property
     def advice(self) -> str:
-        """CutMix first: without it tumours stayed that had faded with it (docs/benchmarks.md)."""
+        """CutMix first: without it tumours stayed that had faded with it (CHANGELOG.md)."""
         without = "leave CutMix out with `--set method.cutmix=false`, or "
         return (without if self.config.cutmix else "") + super().advice
 

@@ -65,6 +65,8 @@ class GridRow(Settings):
     """The row's own name if not given."""
     labelled: Literal["all"] | None = None
     """`all`: with every label that there is, whatever the grid's numbers are, as an upper bound."""
+    seeds: tuple[NonNegativeInt, ...] | None = Field(default=None, min_length=1)
+    """In place of the seeds of the data set and of the grid, e.g. more for the best rows."""
     set: Changes = Field(default_factory=dict)
 
 
@@ -135,9 +137,14 @@ def grid_runs(grid: Grid) -> list[GridRun]:
 
 
 def _data_runs(grid: Grid, name: str, data: GridData) -> Iterator[GridRun]:
-    for seed in data.seeds or grid.seeds:
-        for row_name in data.rows or tuple(grid.rows):
+    usual = data.seeds or grid.seeds
+    names = data.rows or tuple(grid.rows)
+    more = [seed for name in names for seed in grid.rows[name].seeds or ()]
+    for seed in dict.fromkeys([*usual, *more]):
+        for row_name in names:
             row = grid.rows[row_name]
+            if seed not in (row.seeds or usual):
+                continue
             # The name comes first: settings of another method go when a method is named.
             method = {"method.name": row.method or row_name}
             changes = method | grid.set | data.set | row.set

@@ -166,15 +166,16 @@ class Results:
     def read(self, run: GridRun) -> tuple[str, RunResult] | None:
         """The name of the folder that a result is of, and the result; None if there is none."""
         path = self.path(run)
-        if not path.exists():
-            return None
-        values = read_json(path)
-        try:
-            del values["row"]
-            name = values.pop("run")
-            return name, RunResult(**values)
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{path} is of another version; delete it and run again") from error
+        return kept_result(read_json(path), path) if path.exists() else None
+
+
+def kept_result(values: dict[str, Any], source: Path) -> tuple[str, RunResult]:
+    """The name of the run's folder and the result, out of what `Results.keep` has written."""
+    figures = {key: value for key, value in values.items() if key not in {"row", "run"}}
+    try:
+        return str(values["run"]), RunResult(**figures)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{source} is of another version; delete it and run again") from error
 
 
 def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluation) -> RunResult:

@@ -1,0 +1,1 @@
+"""Other people's systems on our data, each in an environment of its own."""
