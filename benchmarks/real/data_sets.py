@@ -11,7 +11,7 @@ from benchmarks.real.scans import paired_folders, patient_files, with_spacing
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
-from tracoco.studies.paper.recipe import CROPPED
+from tracoco.studies.paper.downloads import CROPPED
 
 Cases = dict[str, Case]
 Find = Callable[[Path, Path], tuple[Cases, Splits]]

@@ -89,9 +89,12 @@ def test_the_layout_of_an_update_is_that_of_the_project(data: Path, tmp_path: Pa
     [
         ((), "where to"),
         (("-o", "p", "--paper-split", "la", "--test", 1), "--paper-split names all cases"),
-        (("-o", "p", "--recipe", "la", "--test", 1), "--recipe names all cases"),
-        (("-o", "p", "--recipe", "la", "--layout", "csv"), "--recipe knows files and split"),
-        (("-o", "p", "--partial"), "are for recipes; add --recipe"),
+        (("-o", "p", "--paper-data", "la", "--test", 1), "--paper-data names all cases"),
+        (
+            ("-o", "p", "--paper-data", "la", "--layout", "csv"),
+            "--paper-data knows files and split",
+        ),
+        (("-o", "p", "--partial"), "belong to --paper-data; add it"),
         (("-o", "p", "--update", "--test", 1), "leave out --test, or edit"),
         (("-o", "p", "--update", "--for", "gpu"), "leave out --for, or edit"),
         (("-o", "p", "--for", "gpu"), "has no GPU to ask for its memory"),
@@ -114,17 +117,17 @@ def test_a_part_of_a_recipes_data_is_marked(tmp_path: Path) -> None:
         write_nrrd(folder / "lgemri.nrrd", image)
         write_nrrd(folder / "laendo.nrrd", (image > 0).astype(np.uint8) * 255)
     with pytest.raises(UserError, match="--partial"):
-        run(tmp_path / "la", "-o", tmp_path / "p", "--recipe", "la")
+        run(tmp_path / "la", "-o", tmp_path / "p", "--paper-data", "la")
     assert not (tmp_path / "p").exists()
-    out = run(tmp_path / "la", "-o", tmp_path / "p", "--recipe", "la", "--partial")
-    assert "layout: recipe la" in out
+    out = run(tmp_path / "la", "-o", tmp_path / "p", "--paper-data", "la", "--partial")
+    assert "layout: paper data la" in out
     assert "results will say: not the paper's data: 2 of its 100 scans" in out
     project = Project(tmp_path / "p")
     plan = project.load_plan()
     assert (plan.label_values, plan.class_names) == ((0, 255), ("background", "left atrium"))
     assert plan.spacing_mm == (0.625, 0.625, 0.625)
     assert "2 of its 100" in project.load_origin().watermark
-    with pytest.raises(UserError, match="was made by a recipe la, whose cases are fixed"):
+    with pytest.raises(UserError, match="was made with paper data la, whose cases are fixed"):
         run(tmp_path / "la", "-o", tmp_path / "p", "--update")
 
 

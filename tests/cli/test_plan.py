@@ -89,7 +89,7 @@ def test_redo_keeps_what_a_recipe_knows(
         (data / f"images/case00{index}.nii.gz").rename(data / f"PANCREAS_{number}.nii.gz")
         (data / f"labels/case00{index}.nii.gz").rename(data / f"label{number}.nii.gz")
     project = Project(tmp_path / "pancreas")
-    words = ("init", data, "-o", project.root, "--recipe", "pancreas", "--partial")
+    words = ("init", data, "-o", project.root, "--paper-data", "pancreas", "--partial")
     assert run(capsys, monkeypatch, *words)[0] == 0
     text = project.plan_file.read_text()
     plan = project.load_plan()

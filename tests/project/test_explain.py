@@ -35,7 +35,7 @@ def test_mirroring_is_left_to_a_person() -> None:
     assert (reason.value, "set it by hand" in reason.why) == ("none", True)
     allowed = PLAN.model_copy(update={"mirror_axes": (0, 2)})
     reason = named(explain_plan(allowed, FINGERPRINT, 99), "mirror_axes")
-    assert (reason.value, reason.why) == ("0, 2", "set by hand or by a recipe")
+    assert (reason.value, reason.why) == ("0, 2", "set by hand or by --paper-data")
 
 
 def test_every_derived_value_has_a_reason_and_its_numbers() -> None:
@@ -59,14 +59,14 @@ def test_values_of_a_person_are_told_apart() -> None:
     values = {"spacing_mm": (2, 2, 2), "crop": (16, 16, 16), "window": (None,), "batch": (1, 4)}
     plan = Plan.model_validate(PLAN.model_dump() | values | {"strides": ((2, 2, 1),)})
     explanation = explain_plan(plan, FINGERPRINT, 99)
-    by_hand = "set by hand or by a recipe; from the data it would be"
+    by_hand = "set by hand or by --paper-data; from the data it would be"
     assert named(explanation, "spacing_mm").why == f"{by_hand} 1 x 1 x 1"
     assert named(explanation, "window, channel 0").why == f"{by_hand} -96 x 215"
     # At 2 mm a scan has 48 voxels, of which 32 are two thirds.
     assert named(explanation, "crop").why == f"{by_hand} 32 x 32 x 32"
     # What goes with a crop of 16 voxels, not with one of 32.
     assert named(explanation, "strides").why == (
-        "set by hand or by a recipe; from the crop 3 levels: 2 x 2 x 2, 2 x 2 x 2"
+        "set by hand or by --paper-data; from the crop 3 levels: 2 x 2 x 2, 2 x 2 x 2"
     )
     assert (
         named(explanation, "strides").numbers == "coarsest level: 8 x 8 x 16 voxels of 4 x 4 x 2 mm"
@@ -123,7 +123,7 @@ def test_margins_that_are_left_out_are_measured() -> None:
     entire = PLAN.model_copy(update={"crop_to_content": False})
     explanation = explain_plan(entire, known, 99)
     margin = named(explanation, "crop_to_content")
-    assert margin.why == "set by hand or by a recipe; from the data it would be true"
+    assert margin.why == "set by hand or by --paper-data; from the data it would be true"
     assert "median scan 96 x 96 x 96 voxels" in named(explanation, "crop").numbers
     assert not any("along axis 0" in line for line in explanation.warnings)
 
@@ -195,7 +195,7 @@ def test_width_steps_and_precision_say_what_they_are_for() -> None:
     )
     assert filters.numbers == "channels of the levels: 48, 96, 192, 320, 320"
     assert (named(on_gpu, "steps").value, named(on_gpu, "precision").value) == ("15000", "bf16")
-    by_hand = "set by hand or by a recipe; from the data it would be"
+    by_hand = "set by hand or by --paper-data; from the data it would be"
     here = explain_plan(plan, FINGERPRINT, 99)
     assert named(here, "filters").why == f"{by_hand} 16"
     assert named(here, "steps").why == f"{by_hand} 2000"

@@ -145,7 +145,9 @@ def test_the_voxels_are_explained_with_their_numbers() -> None:
     )
     other = plan.model_copy(update={"statistics_over": ("all",)})
     voxels = reasons(other, fingerprint)["statistics_over, channel 0"]
-    assert voxels.why == "set by hand or by a recipe; from the data it would be above_background"
+    assert (
+        voxels.why == "set by hand or by --paper-data; from the data it would be above_background"
+    )
 
 
 def test_headers_alone_say_that_nothing_is_known() -> None:
@@ -163,7 +165,7 @@ def test_the_numbers_of_a_window_are_explained() -> None:
     assert scale.why == "mean and standard deviation of the labelled structures"
     by_hand = plan.model_copy(update={"window_mean_sd": ((10.0, 20.0),)})
     scale = reasons(by_hand, fingerprint)["window_mean_sd, channel 0"]
-    assert scale.why == "set by hand or by a recipe; from the data it would be 80 x 40"
+    assert scale.why == "set by hand or by --paper-data; from the data it would be 80 x 40"
     unknown = make_plan(ct(), overrides={"window": (-125, 275)})
     scale = reasons(unknown, ct())["window_mean_sd, channel 0"]
     assert (scale.value, scale.numbers) == ("75 +- 100", "")

@@ -30,14 +30,14 @@ from tracoco.project.transaction import only_writer
 from tracoco.project.update import Update, apply_update, propose_update
 from tracoco.runs.build import resolved
 from tracoco.studies.paper.case_lists import listed_splits
-from tracoco.studies.paper.recipe import Recipe, apply_recipe, write_scans
+from tracoco.studies.paper.downloads import PaperData, find_paper_data, write_scans
 from tracoco.training.step_cost import step_memory, step_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 WRITTEN_SCANS = "scans"
-"""Folder of a project with the scans that a recipe had to change."""
+"""Folder of a project with the scans that had to be changed for a data set of the paper."""
 ProjectPath = Project | Path | str
 
 
@@ -62,7 +62,7 @@ class _Request:
     labels: Path | None = None
     layout: str | None = None
     paper_split: str | None = None
-    recipe: str | None = None
+    paper_data: str | None = None
     partial: bool = False
     crop_by_label: bool = False
     dimensions: Literal[2, 3] = 3
@@ -83,15 +83,15 @@ class _Request:
         """Refuse options that a new project cannot have together."""
         problems = []
         drawn = self.choice.validation or self.choice.test
-        if drawn and (self.paper_split or self.recipe):
-            which = "--paper-split" if self.paper_split else "--recipe"
+        if drawn and (self.paper_split or self.paper_data):
+            which = "--paper-split" if self.paper_split else "--paper-data"
             problems.append(f"{which} names all cases; leave out --validation and --test")
-        if self.recipe and (self.paper_split or self.labels or self.layout):
+        if self.paper_data and (self.paper_split or self.labels or self.layout):
             problems.append(
-                "--recipe knows files and split; leave out --paper-split, --labels and --layout"
+                "--paper-data knows files and split; leave out --paper-split, --labels and --layout"
             )
-        if not self.recipe and (self.partial or self.crop_by_label):
-            problems.append("--partial and --crop-by-label are for recipes; add --recipe")
+        if not self.paper_data and (self.partial or self.crop_by_label):
+            problems.append("--partial and --crop-by-label belong to --paper-data; add it")
         raise_all(problems)
 
     def check_update(self) -> None:
@@ -102,7 +102,7 @@ class _Request:
             "--hide-labels": self.choice.hide_labels,
             "--group-pattern": self.choice.group_pattern,
             "--paper-split": self.paper_split,
-            "--recipe": self.recipe,
+            "--paper-data": self.paper_data,
             "--memory-gb": self.memory_gb,
             "--for": self.device,
         }
@@ -125,7 +125,7 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
     group_pattern: str | None = None,
     hide_labels: int | None = None,
     paper_split: str | None = None,
-    recipe: str | None = None,
+    paper_data: str | None = None,
     partial: bool = False,
     crop_by_label: bool = False,
     dimensions: Literal[2, 3] = 3,
@@ -150,9 +150,9 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
             patient go to the same part of the split.
         hide_labels: use this many labels only, to simulate having few.
         paper_split: `la`, `pancreas`, `brats19` or `acdc`: the split of the paper.
-        recipe: the same names: a data set of the paper as it is downloaded.
-        partial: the download of a recipe is not complete.
-        crop_by_label: crop the scans of a recipe around the structure, as the field does.
+        paper_data: the same names: a data set of the paper as it is downloaded.
+        partial: the download is not complete.
+        crop_by_label: crop the scans of such a data set around the structure, as the field does.
         dimensions: 2 for networks that see slices.
         memory_gb: what a training may take; the GPU's memory or a quarter of the RAM by default.
         device: plan for `cpu` or `gpu`; this machine by default.
@@ -169,7 +169,7 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         layout=layout,
         choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
         paper_split=paper_split,
-        recipe=recipe,
+        paper_data=paper_data,
         partial=partial,
         crop_by_label=crop_by_label,
         dimensions=dimensions,
@@ -266,8 +266,8 @@ def _update(request: _Request) -> InitResult:
     before = project.load_origin().layout
     if before and before not in {row.name for row in LAYOUTS}:
         raise UserError(
-            f"{project.root} was made by a {before}, whose cases are fixed; "
-            "make a project without a recipe to add scans to"
+            f"{project.root} was made with {before}, whose cases are fixed; "
+            "make a project without --paper-data to add scans to"
         )
     found = find_cases(request.data, request.labels, request.layout or before or None)
     with nullcontext() if request.dry_run else only_writer(project.root):
@@ -283,9 +283,9 @@ def _update(request: _Request) -> InitResult:
 
 
 def _found(request: _Request) -> Found:
-    if request.recipe:
-        recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
-        return _as_found(request.recipe, recipe)
+    if request.paper_data:
+        found = find_paper_data(request.paper_data, request.data, partial=request.partial)
+        return _as_found(request.paper_data, found)
     return find_cases(request.data, request.labels, request.layout)
 
 
@@ -296,18 +296,18 @@ def _proposal(request: _Request, found: Found) -> Proposal:
 
 @contextmanager
 def _written(request: _Request) -> Iterator[Found]:
-    """The cases, with those scans written that a recipe changes; a failure takes them back."""
-    if not request.recipe:
+    """The cases, with those scans written that have to change; a failure takes them back."""
+    if not request.paper_data:
         yield _found(request)
         return
-    recipe = apply_recipe(request.recipe, request.data, partial=request.partial)
+    found = find_paper_data(request.paper_data, request.data, partial=request.partial)
     root, folder = request.project, request.project / WRITTEN_SCANS
     existed = root.exists()
     try:
-        with counted("writing scans", len(recipe.cases), request.console) as on_case:
+        with counted("writing scans", len(found.cases), request.console) as on_case:
             crop = request.crop_by_label
-            recipe = write_scans(recipe, folder, crop_by_label=crop, on_case=on_case)
-        yield _as_found(request.recipe, recipe)
+            found = write_scans(found, folder, crop_by_label=crop, on_case=on_case)
+        yield _as_found(request.paper_data, found)
     except BaseException:
         rmtree(folder, ignore_errors=True)
         if root.is_dir() and not existed:
@@ -315,13 +315,13 @@ def _written(request: _Request) -> Iterator[Found]:
         raise
 
 
-def _as_found(name: str, recipe: Recipe) -> Found:
+def _as_found(name: str, data: PaperData) -> Found:
     return Found(
-        recipe.cases,
-        recipe.class_names,
-        recipe.splits,
-        notes=recipe.notes,
-        layout=f"recipe {name}",
-        plan=recipe.plan,
-        watermark=recipe.watermark,
+        data.cases,
+        data.class_names,
+        data.splits,
+        notes=data.notes,
+        layout=f"paper data {name}",
+        plan=data.plan,
+        watermark=data.watermark,
     )

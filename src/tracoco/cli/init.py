@@ -40,15 +40,15 @@ def init(
     paper_split: Annotated[
         str | None, typer.Option(help="Split of the paper: la, pancreas, brats19 or acdc.")
     ] = None,
-    recipe: Annotated[
+    paper_data: Annotated[
         str | None,
         typer.Option(help="Data set of the paper as downloaded: la, pancreas, brats19, acdc."),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="With --recipe: the download is incomplete.")
+        bool, typer.Option("--partial", help="With --paper-data: the download is incomplete.")
     ] = False,
     crop_by_label: Annotated[
-        bool, typer.Option("--crop-by-label", help="With --recipe: crop around the structure.")
+        bool, typer.Option("--crop-by-label", help="With --paper-data: crop around the structure.")
     ] = False,
     dimensions: Annotated[
         int, typer.Option(min=2, max=3, help="3: networks see volumes; 2: they see slices.")
@@ -86,7 +86,7 @@ def init(
         group_pattern=group_pattern,
         hide_labels=hide_labels,
         paper_split=paper_split,
-        recipe=recipe,
+        paper_data=paper_data,
         partial=partial,
         crop_by_label=crop_by_label,
         dimensions=2 if dimensions == 2 else 3,

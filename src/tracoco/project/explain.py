@@ -174,8 +174,8 @@ def _content(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> Reason:
 def _mirroring(plan: Plan) -> Reason:
     if plan.mirror_axes:
         axes = ", ".join(map(str, plan.mirror_axes))
-        return Reason("mirror_axes", axes, "set by hand or by a recipe", "half of the crops")
-    why = "a body has by_axis, and no numbers tell whether they matter; set it by hand"
+        return Reason("mirror_axes", axes, "set by hand or by --paper-data", "half of the crops")
+    why = "a body has sides, and no numbers tell whether they matter; set it by hand"
     return Reason("mirror_axes", "none", why, "")
 
 

@@ -31,7 +31,7 @@ def or_by_hand(why: str, value: object, follows: object) -> str:
     """The reason, unless a person chose another value than the data would give."""
     if value == follows:
         return why
-    return f"set by hand or by a recipe; from the data it would be {_plain(follows)}"
+    return f"set by hand or by --paper-data; from the data it would be {_plain(follows)}"
 
 
 def _plain(value: object) -> str:
@@ -73,7 +73,9 @@ def intensity_reasons(plan: Plan, fingerprint: Fingerprint, follows: Plan) -> It
 
 def _normalisation(plan: Plan) -> Reason:
     if plan.normalisation == "range":
-        why = "in plans without this entry, or set by hand or by a recipe; a new plan has zscore"
+        why = (
+            "in plans without this entry, or set by hand or by --paper-data; a new plan has zscore"
+        )
         numbers = "intensities become 0 to 1"
     else:
         why = "a mean of the body is subtracted and a standard deviation divided by, so that a "
@@ -158,7 +160,7 @@ def strides_reason(plan: Plan, follows: Strides) -> Reason:
         f"{SMALLEST} or more; an axis whose voxels are over {LONGER} times longer waits"
     )
     if plan.strides != follows:
-        why = f"set by hand or by a recipe; from the crop {_levels(follows)}"
+        why = f"set by hand or by --paper-data; from the crop {_levels(follows)}"
     steps = total_stride(plan.strides)
     left = [size // step for size, step in zip(plan.network_crop, steps, strict=True)]
     lengths = plan.spacing_mm[-plan.dimensions :]

@@ -154,7 +154,7 @@ def redo_plan(
 
     What the data does not tell stays: 2D or 3D, the classes with their names, the axes along which
     crops are mirrored, and what was known of the data set when the project was made, e.g. by a
-    recipe.
+    data set of the paper.
     """
     old = project.load_plan()
     known = dict(project.load_origin().plan)

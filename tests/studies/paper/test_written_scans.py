@@ -9,12 +9,12 @@ from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
 from tracoco.scans.reader import read_image, read_label
 from tracoco.studies.paper.data_sets import LabelCrop
-from tracoco.studies.paper.recipe import CROPPED, Recipe, write_scans
+from tracoco.studies.paper.downloads import CROPPED, PaperData, write_scans
 
 SHAPE = (12, 10, 4)
 
 
-def make_recipe(root: Path, *, whole: bool = False, crop: LabelCrop | None = None) -> Recipe:
+def make_recipe(root: Path, *, whole: bool = False, crop: LabelCrop | None = None) -> PaperData:
     """One labelled scan with the values 0, 1, 2 and 4, and one without a label."""
     random = np.random.default_rng(0)
     write_scan(root / "a.nii.gz", random.integers(-1000, 1000, SHAPE).astype(np.int16), (1, 2, 3))
@@ -27,7 +27,7 @@ def make_recipe(root: Path, *, whole: bool = False, crop: LabelCrop | None = Non
         Case("b", (root / "b.nii.gz",), None),
     )
     splits = Splits(("a",), ("b",), (), ())
-    return Recipe(cases, splits, {1: "x"}, {}, (), "part", whole=whole, label_crop=crop)
+    return PaperData(cases, splits, {1: "x"}, {}, (), "part", whole=whole, label_crop=crop)
 
 
 def test_the_box_is_widened_then_given_a_margin_and_ends_at_the_scan() -> None:

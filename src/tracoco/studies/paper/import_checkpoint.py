@@ -27,7 +27,7 @@ from tracoco.runs.build import resolved, run_method
 from tracoco.runs.folder import RunFolder, save_checkpoint
 from tracoco.settings import checked
 from tracoco.studies.paper.case_lists import DATASETS, case_list
-from tracoco.studies.paper.recipe import CROPPED, RECIPES
+from tracoco.studies.paper.downloads import CROPPED, PAPER_DATA
 
 WRAPPERS = ("state_dict", "net", "model", "model_state_dict", "network")
 """Keys under which a file may keep its tensors beside other things."""
@@ -161,7 +161,7 @@ def import_checkpoint(
         "intensities": scaling,
         "cases": "those of the paper's lists: a file does not say what it was trained on",
     }
-    watermark = CROPPED if RECIPES[dataset].label_crop else ""
+    watermark = CROPPED if PAPER_DATA[dataset].label_crop else ""
     everything = {"imported": facts, "watermark": watermark}
     _write(out, config, plan, _splits(dataset, config), everything, method.state_dict())
     form = f"{config.network.name} in {plan.dimensions}D with {released.filters} filters"
@@ -218,7 +218,7 @@ def _check_network(released: Released, config: Config, preset: str, dataset: str
 
 def _classes(dataset: str) -> list[str]:
     """Names of the classes as the field's files number them: 0, 1, 2, ..."""
-    names = RECIPES[dataset].class_names
+    names = PAPER_DATA[dataset].class_names
     counted = [names[value] for value in range(1, len(names) + 1) if value in names]
     return ["background", *counted]
 

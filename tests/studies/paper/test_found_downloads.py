@@ -10,7 +10,7 @@ from shared_data import shared_data
 
 from tracoco.errors import UserError
 from tracoco.studies.paper.case_lists import PARTS, case_list
-from tracoco.studies.paper.recipe import CROPPED, apply_recipe
+from tracoco.studies.paper.downloads import CROPPED, find_paper_data
 
 NUMBERS = [number for number in range(1, 83) if number not in {25, 70}]
 
@@ -68,7 +68,7 @@ def write_acdc(root: Path, patients: Iterable[int] = range(1, 101)) -> Path:
 
 
 def test_left_atrium_as_it_is_downloaded(tmp_path: Path) -> None:
-    recipe = apply_recipe("la", write_la(tmp_path))
+    recipe = find_paper_data("la", write_la(tmp_path))
     assert recipe.splits.labelled == tuple(case_list("la", "train"))
     assert recipe.splits.test == tuple(case_list("la", "test"))
     case = recipe.cases[0]
@@ -82,7 +82,7 @@ def test_left_atrium_as_it_is_downloaded(tmp_path: Path) -> None:
 
 
 def test_pancreas_as_it_is_downloaded_has_80_scans_today(tmp_path: Path) -> None:
-    recipe = apply_recipe("pancreas", write_pancreas(tmp_path))
+    recipe = find_paper_data("pancreas", write_pancreas(tmp_path))
     assert len(recipe.cases) == 80
     assert recipe.splits.labelled[:2] == ("image0057", "image0018")
     assert (len(recipe.splits.labelled), len(recipe.splits.test)) == (61, 19)
@@ -96,7 +96,7 @@ def test_pancreas_as_it_is_downloaded_has_80_scans_today(tmp_path: Path) -> None
 
 
 def test_pancreas_of_before_has_one_patient_in_training_and_test(tmp_path: Path) -> None:
-    recipe = apply_recipe("pancreas", write_pancreas(tmp_path, range(1, 83)))
+    recipe = find_paper_data("pancreas", write_pancreas(tmp_path, range(1, 83)))
     assert (len(recipe.splits.labelled), len(recipe.splits.test)) == (62, 20)
     assert any("are one patient" in note for note in recipe.notes)
     assert "image0025" in recipe.splits.test
@@ -105,11 +105,11 @@ def test_pancreas_of_before_has_one_patient_in_training_and_test(tmp_path: Path)
 
 def test_pancreas_without_another_scan_is_a_part_of_it(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has 79 of the 82 .*image0001"):
-        apply_recipe("pancreas", write_pancreas(tmp_path, NUMBERS[1:]))
+        find_paper_data("pancreas", write_pancreas(tmp_path, NUMBERS[1:]))
 
 
 def test_brats_takes_flair_of_both_folders_and_the_whole_tumour(tmp_path: Path) -> None:
-    recipe = apply_recipe("brats19", write_brats(tmp_path))
+    recipe = find_paper_data("brats19", write_brats(tmp_path))
     splits = recipe.splits
     assert (len(splits.labelled), len(splits.validation), len(splits.test)) == (250, 25, 60)
     assert splits.labelled[0] == "BraTS19_TCIA02_370_1"
@@ -120,7 +120,7 @@ def test_brats_takes_flair_of_both_folders_and_the_whole_tumour(tmp_path: Path) 
 
 
 def test_acdc_frames_get_the_names_of_the_lists_and_stay_with_their_patient(tmp_path: Path) -> None:
-    recipe = apply_recipe("acdc", write_acdc(tmp_path))
+    recipe = find_paper_data("acdc", write_acdc(tmp_path))
     splits = recipe.splits
     assert (len(splits.labelled), len(splits.validation), len(splits.test)) == (140, 20, 40)
     assert splits.labelled[:2] == ("patient099_frame01", "patient099_frame02")
@@ -136,7 +136,7 @@ def test_acdc_frames_get_the_names_of_the_lists_and_stay_with_their_patient(tmp_
 
 
 def test_acdc_patients_that_the_paper_does_not_use_are_left_out_and_named(tmp_path: Path) -> None:
-    recipe = apply_recipe("acdc", write_acdc(tmp_path, range(1, 151)))
+    recipe = find_paper_data("acdc", write_acdc(tmp_path, range(1, 151)))
     assert len(recipe.cases) == 200
     assert any("patient101_frame01" in note and "95 more" in note for note in recipe.notes)
 
@@ -145,7 +145,7 @@ def test_a_patient_with_another_number_of_frames_is_refused(tmp_path: Path) -> N
     write_acdc(tmp_path)
     touch(tmp_path / "training" / "patient003" / "patient003_frame30.nii.gz")
     with pytest.raises(UserError, match="patient003 has 3 frames"):
-        apply_recipe("acdc", tmp_path)
+        find_paper_data("acdc", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_communitys_files_are_found(
 ) -> None:
     write_h5(tmp_path / file.format(name) for name in names(dataset))
     write_h5([tmp_path / "data" / "slices" / "patient099_frame01_slice_1.h5"])
-    recipe = apply_recipe(dataset, tmp_path)
+    recipe = find_paper_data(dataset, tmp_path)
     assert len(recipe.cases) == len(names(dataset))
     assert recipe.splits.labelled == tuple(case_list(dataset, "train"))
     assert all(case.label == case.images[0] for case in recipe.cases)
@@ -180,12 +180,12 @@ def test_a_part_of_the_data_is_refused_unless_it_is_asked_for_and_then_marked(
     for name in (*train[3:7], test[4]):
         touch(tmp_path / name / "lgemri.nrrd", tmp_path / name / "laendo.nrrd")
     with pytest.raises(UserError) as caught:
-        apply_recipe("la", tmp_path)
+        find_paper_data("la", tmp_path)
     assert "has 5 of the 100 scans of la" in str(caught.value)
     assert f"missing: {train[0]}, " in str(caught.value)
     assert "and 90 more" in str(caught.value)
     assert "--partial" in str(caught.value)
-    recipe = apply_recipe("la", tmp_path, partial=True)
+    recipe = find_paper_data("la", tmp_path, partial=True)
     assert recipe.splits.labelled == tuple(train[3:7])
     assert recipe.splits.test == (test[4],)
     assert recipe.watermark == "not the paper's data: 5 of its 100 scans"
@@ -197,38 +197,38 @@ def test_a_training_scan_without_a_label_is_unlabelled_a_test_scan_is_an_error(
     write_la(tmp_path)
     train, test = case_list("la", "train"), case_list("la", "test")
     (tmp_path / "Training Set" / train[0] / "laendo.nrrd").unlink()
-    recipe = apply_recipe("la", tmp_path)
+    recipe = find_paper_data("la", tmp_path)
     assert recipe.splits.unlabelled == (train[0],)
     assert len(recipe.splits.labelled) == 79
     (tmp_path / "Training Set" / test[0] / "laendo.nrrd").unlink()
     with pytest.raises(UserError, match=f"{test[0]} of la have no label"):
-        apply_recipe("la", tmp_path)
+        find_paper_data("la", tmp_path)
 
 
 def test_other_data_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no scan of la"):
-        apply_recipe("la", tmp_path)
+        find_paper_data("la", tmp_path)
     touch(tmp_path / "somebody" / "lgemri.nrrd")
     with pytest.raises(UserError, match=r"somebody .*none of which is in the lists of la"):
-        apply_recipe("la", tmp_path, partial=True)
+        find_paper_data("la", tmp_path, partial=True)
     with pytest.raises(UserError, match="is not a folder"):
-        apply_recipe("la", tmp_path / "nowhere")
-    with pytest.raises(UserError, match=r"no recipe 'brats'.* 'brats19'"):
-        apply_recipe("brats", tmp_path)
+        find_paper_data("la", tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"no data set 'brats'.* 'brats19'"):
+        find_paper_data("brats", tmp_path)
 
 
 def test_two_copies_of_a_case_are_refused(tmp_path: Path) -> None:
     name = case_list("la", "train")[0]
     touch(tmp_path / "one" / name / "lgemri.nrrd", tmp_path / "two" / name / "lgemri.nrrd")
     with pytest.raises(UserError, match=f"{name} is there more than once"):
-        apply_recipe("la", tmp_path, partial=True)
+        find_paper_data("la", tmp_path, partial=True)
 
 
 @pytest.mark.parametrize(
     ("dataset", "counts"), [("la", (80, 0, 0)), ("acdc", (140, 20, 0)), ("brats19", (50, 10, 0))]
 )
 def test_real_files_of_the_community(dataset: str, counts: tuple[int, int, int]) -> None:
-    recipe = apply_recipe(dataset, shared_data(dataset, "half"), partial=True)
+    recipe = find_paper_data(dataset, shared_data(dataset, "half"), partial=True)
     splits = recipe.splits
     assert (len(splits.labelled), len(splits.validation), len(splits.test)) == counts
     assert splits.labelled[0] == case_list(dataset, "train")[0]

@@ -23,7 +23,7 @@ from tracoco.project.folder import Project
 from tracoco.project.store import Store
 from tracoco.scans.reader import read_image
 from tracoco.studies.paper.case_lists import case_list
-from tracoco.studies.paper.recipe import CROPPED
+from tracoco.studies.paper.downloads import CROPPED
 
 WITHDRAWN = (25, 70)
 STILL_THERE = [number for number in range(1, 83) if number not in WITHDRAWN]
@@ -57,7 +57,7 @@ def check(project: Path) -> set[str]:
 
 def made(write: Write, recipe: str, root: Path, *options: str) -> Project:
     """The project of a download: through `init`, `check` and `prepare`, without --partial."""
-    tracoco("init", write(root / "data"), "--recipe", recipe, "-o", root / "project", *options)
+    tracoco("init", write(root / "data"), "--paper-data", recipe, "-o", root / "project", *options)
     expected = {NO_UNLABELLED} | ({NO_SPACING} if any(root.rglob("*.h5")) else set())
     assert check(root / "project") == expected
     project = Project(root / "project")
@@ -186,5 +186,5 @@ def test_a_missing_case_is_named_and_nothing_is_written(
     (file,) = data.rglob(lost.format(name))
     file.unlink()
     with pytest.raises(UserError, match=rf"has {count} scans of {recipe} .*missing: {name}\."):
-        tracoco("init", data, "--recipe", recipe, "-o", tmp_path / "project")
+        tracoco("init", data, "--paper-data", recipe, "-o", tmp_path / "project")
     assert not (tmp_path / "project").exists()

@@ -36,7 +36,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class PaperData:
     """All that makes a project of the paper's data set."""
 
     cases: tuple[Case, ...]
@@ -64,7 +64,7 @@ class _DataSet:
     """Cases of the lists that are no longer to be had, so that nobody is told to get them."""
 
 
-RECIPES = {
+PAPER_DATA = {
     "la": _DataSet(find_la, LA_CLASS_NAMES, LA_LABEL_CROP),
     "pancreas": _DataSet(find_pancreas, {1: "pancreas"}, PANCREAS_LABEL_CROP, WITHDRAWN),
     "brats19": _DataSet(find_brats19, {1: "whole tumour"}),
@@ -72,7 +72,7 @@ RECIPES = {
 }
 
 
-def apply_recipe(name: str, data: Path, *, partial: bool = False) -> Recipe:
+def find_paper_data(name: str, data: Path, *, partial: bool = False) -> PaperData:
     """Find a data set of the paper below a folder; names decide, no voxel is read.
 
     Args:
@@ -80,30 +80,32 @@ def apply_recipe(name: str, data: Path, *, partial: bool = False) -> Recipe:
         data: what was downloaded, as it was unpacked, or a folder around it.
         partial: accept a part of the data set; its results say so.
     """
-    if name not in RECIPES:
-        raise UserError(f"there is no recipe '{name}'; {did_you_mean(name, RECIPES)}")
+    if name not in PAPER_DATA:
+        raise UserError(
+            f"there is no data set '{name}' of the paper; {did_you_mean(name, PAPER_DATA)}"
+        )
     if not data.is_dir():
         raise UserError(f"{data} is not a folder; give the one that {name} was unpacked into")
-    recipe = RECIPES[name]
-    download = recipe.find(data)
+    known = PAPER_DATA[name]
+    download = known.find(data)
     listed = [id_ for part in PARTS for id_ in case_list(name, part)]
     found = {case.id: case for case in download.cases}
     missing = [id_ for id_ in listed if id_ not in found]
-    part_only = not set(missing) <= recipe.withdrawn
+    part_only = not set(missing) <= known.withdrawn
     kept = tuple(found[id_] for id_ in sorted(set(listed) & found.keys()))
     if not kept or (part_only and not partial):
         raise _incomplete(name, data, download, missing, len(listed))
     short = f"not the paper's data: {len(kept)} of its {len(listed)} scans" if part_only else ""
     marks = (short, CROPPED if download.cropped else "")
-    return Recipe(
+    return PaperData(
         kept,
         _split(name, kept),
-        recipe.class_names,
+        known.class_names,
         {"normalisation": "range", **download.plan},  # as the paper's release scales them
         (f"{name}: {len(kept)} scans, {download.form}", *download.notes, *_left_out(found, listed)),
         "; ".join(mark for mark in marks if mark),
         download.whole,
-        None if download.cropped else recipe.label_crop,
+        None if download.cropped else known.label_crop,
     )
 
 
@@ -156,37 +158,37 @@ def _some(names: Collection[str]) -> str:
 
 
 def write_scans(
-    recipe: Recipe,
+    data: PaperData,
     folder: Path,
     *,
     crop_by_label: bool = False,
     on_case: Callable[[str], None] | None = None,
-) -> Recipe:
-    """Write what the recipe changes of its scans, and give the recipe of the written files.
+) -> PaperData:
+    """Write what has to change of the scans, and give the data set of the written files.
 
-    Nothing is written, and the recipe comes back as it is, where nothing has to be changed.
+    Nothing is written, and the data set comes back as it is, where nothing has to be changed.
 
     Args:
-        recipe: its labels are made one structure if it says so.
+        data: its labels are made one structure if it says so.
         folder: where images and labels are written, in folders of these names.
         crop_by_label: crop images and labels around the labels as the field does, test cases too.
         on_case: called with the id of each case once it is written.
     """
-    if crop_by_label and not recipe.label_crop:
+    if crop_by_label and not data.label_crop:
         raise UserError(
             "--crop-by-label: the field does not crop these scans around their labels, or they "
             "are cropped already; leave it out"
         )
-    crop = recipe.label_crop if crop_by_label else None
-    if not (crop or recipe.whole):
-        return recipe
+    crop = data.label_crop if crop_by_label else None
+    if not (crop or data.whole):
+        return data
     cases = []
-    for case in recipe.cases:
-        cases.append(_write_case(case, folder, crop, whole=recipe.whole))
+    for case in data.cases:
+        cases.append(_write_case(case, folder, crop, whole=data.whole))
         if on_case:
             on_case(case.id)
-    marks = [mark for mark in (recipe.watermark, CROPPED if crop else "") if mark]
-    return replace(recipe, cases=tuple(cases), watermark="; ".join(marks))
+    marks = [mark for mark in (data.watermark, CROPPED if crop else "") if mark]
+    return replace(data, cases=tuple(cases), watermark="; ".join(marks))
 
 
 def _write_case(case: Case, folder: Path, crop: LabelCrop | None, *, whole: bool) -> Case:
