@@ -10,7 +10,7 @@ from tracoco.data.batch import Batch, Crops
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, NetworkFactory
 from tracoco.settings import checked
-from tracoco.testing.subject import PointwiseNetwork, Subject, make_batch, with_padding
+from tracoco.testing.subject import PointwiseNetwork, Subject, with_padding
 from tracoco.training.contract import batch_needs, checked_terms
 
 PAST_THE_RAMP = 1000
@@ -75,10 +75,9 @@ def check_fewest_crops(subject: Subject, dimensions: int, classes: int) -> None:
     """The terms of as few crops as the row allows are finite."""
     config = checked(subject.method.Config, dict(subject.settings), f"method {subject.name}")
     needs = batch_needs(subject.name, subject.row, config.model_dump())
-    labelled, unlabelled = needs.enough(needs.labelled, 0), 0
-    if subject.row.trained_by_unlabelled:
-        unlabelled = needs.enough(needs.unlabelled, 0)
-    batch = make_batch(dimensions, classes, labelled=labelled, unlabelled=unlabelled)
+    sizes = needs.enough(needs.labelled, 0), needs.enough(needs.unlabelled, 0)
+    batch = subject.batch(dimensions, classes, crops=sizes)
+    labelled, unlabelled = batch.labelled_count, len(batch.cases) - batch.labelled_count
     told = f"{labelled} labelled and {unlabelled} unlabelled crops"
     try:
         method = subject.make(dimensions, classes, unlabelled_batch=unlabelled)

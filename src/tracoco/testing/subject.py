@@ -81,10 +81,20 @@ class Subject:
             checked(self.method.Config, values, f"method {self.name}"), network, facts
         )
 
-    def batch(self, dimensions: int = 3, classes: int = 2, *, seed: int = 0) -> Batch:
-        """Random crops, with unlabelled ones if the row says that they are learnt from."""
-        unlabelled = 2 if self.row.trained_by_unlabelled else 0
-        return make_batch(dimensions, classes, unlabelled=unlabelled, seed=seed)
+    def batch(
+        self,
+        dimensions: int = 3,
+        classes: int = 2,
+        *,
+        seed: int = 0,
+        crops: tuple[int, int] = (2, 2),
+    ) -> Batch:
+        """Random crops, with what the row says that the method learns from and no more."""
+        labelled, unlabelled = crops
+        if not self.row.trained_by_unlabelled:
+            unlabelled = 0
+        made = make_batch(dimensions, classes, labelled=labelled, unlabelled=unlabelled, seed=seed)
+        return made if self.row.pseudo_labels else replace(made, pseudo_labels=None)
 
 
 def small_network(dimensions: int, classes: int) -> NetworkFactory:
