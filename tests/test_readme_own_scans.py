@@ -50,7 +50,6 @@ def test_there_are_five_of_them() -> None:
 def test_they_lead_from_scans_to_labels_on_the_scans_grid(here: Path) -> None:
     init, check, prepare, train, predict = LINES
     shown = run(init, "--dry-run")
-    assert "--dry-run shows the pairing first" in init
     assert re.search(r"case000 +images/case000.nii.gz +labels/case000.nii.gz", shown)
     assert not (here / "heart").exists()
     assert "4 labelled, 4 unlabelled, 2 validation, 0 test cases" in run(init)
