@@ -237,7 +237,7 @@ def _output_layer(network: nn.Module) -> str:
     """Beginning of the names of the layer that gives the logits: the last one with weights."""
     if isinstance(network, Network):
         return "head."
-    layers = [name for name, part in network.named_modules() if part._parameters]  # noqa: SLF001
+    layers = [name for name, part in network.named_modules() if [*part.parameters(recurse=False)]]
     return f"{layers[-1]}."
 
 
