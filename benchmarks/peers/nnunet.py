@@ -40,7 +40,7 @@ from tracoco.project.folder import Project
 from tracoco.project.preprocess import kept_box
 from tracoco.project.store import Store
 from tracoco.scans.reader import read_images
-from tracoco.studies.benchmark.results import RunResult
+from tracoco.studies.benchmark.results import RunResult, case_dice
 
 VERSION, TORCH = "2.8.1", "2.13.0"
 ALONE = ("batchgenerators", "batchgeneratorsv2", "acvl-utils", "dynamic-network-architectures")
@@ -234,11 +234,7 @@ def score(project: Project, dataset: str, labelled: int, folder: Path, seed: int
         empty=protocol.empty,
         cct=protocol.cct,
         watermark=project.load_origin().watermark,
-        case_dice={
-            each.case: each.dice
-            for each in sorted(found.cases, key=lambda each: each.case)
-            if each.dice is not None
-        },
+        case_dice=case_dice(found),
         seconds=progress["seconds"],
         seconds_a_step=progress["seconds"] / max(1, progress["steps"]),
         seconds_a_case=0.0,  # it is not measured: their command predicts all cases at once

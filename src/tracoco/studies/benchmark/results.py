@@ -211,11 +211,7 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         empty=protocol.empty,
         cct=protocol.cct,
         watermark=evaluation.watermark,
-        case_dice={
-            case.case: case.dice
-            for case in sorted(evaluation.cases, key=lambda case: case.case)
-            if case.dice is not None
-        },
+        case_dice=case_dice(evaluation),
         seconds=sum(record.seconds for record in log),
         seconds_a_step=median(record.seconds for record in log),
         seconds_a_case=median(predictions.seconds) + _cleaning(predictions, protocol),
@@ -223,6 +219,12 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         peak_mb=noted_peak(folder),
         recipe=config.recipe,
     )
+
+
+def case_dice(evaluation: Evaluation) -> dict[str, float]:
+    """Mean Dice of each case that has one, in the order of their names."""
+    cases = sorted(evaluation.cases, key=lambda case: case.case)
+    return {case.case: case.dice for case in cases if case.dice is not None}
 
 
 def _cleaning(predictions: Manifest, protocol: Protocol) -> float:
