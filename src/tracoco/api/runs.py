@@ -1,12 +1,9 @@
 """Train, predict, evaluate and report: what the commands of these names call, and `Run`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
-
-import numpy as np
 
 from tracoco.api.projects import ProjectPath, folder_of, opened_project
 from tracoco.config import Config
@@ -22,7 +19,7 @@ from tracoco.evaluation.scores import Evaluation, chosen_protocol
 from tracoco.inference.manifest import PredictedCase
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.predictor import Prediction, Predictor
-from tracoco.presets import load_config, with_overrides
+from tracoco.presets import load_config, settings_words, with_overrides
 from tracoco.project.folder import Project
 from tracoco.reporting.comparison import ComparisonRow, compare_runs
 from tracoco.reporting.page import write_report
@@ -186,10 +183,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     changes += [f"training.minutes={minutes}"] if minutes is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     changes += ["training.select_on=test"] if select_on_test else []
-    if isinstance(settings, Mapping):
-        changes += [f"{key}={json.dumps(value, default=_plain)}" for key, value in settings.items()]
-    else:
-        changes += settings
+    changes += settings_words(settings)
     config = load_config(preset, changes)
     check_length(changes, config.training.minutes)
     opened = opened_project(project)
@@ -211,11 +205,6 @@ def _run_name(config: Config) -> str:
     """Of a run's folder; runs of the released recipe stand beside those of the common one."""
     released = "-released" if config.recipe == "released" else ""
     return f"{config.method.name}{released}-seed{config.seed}"
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy as one of Python, and anything else, e.g. a path, as its text."""
-    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def check_length(changes: list[str], minutes: float | None) -> None:

@@ -1,6 +1,5 @@
 """Self-training in rounds: what `tracoco self-train` calls."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +7,7 @@ from typing import Any, Literal
 from tracoco.api.projects import ProjectPath, opened_project
 from tracoco.api.runs import Run, check_length
 from tracoco.console import progress_console
-from tracoco.presets import load_config
+from tracoco.presets import load_config, settings_words
 from tracoco.training.rounds import Rounds
 from tracoco.training.rounds import self_train as train_rounds
 
@@ -58,9 +57,7 @@ def self_train(  # noqa: PLR0913 - each is an option of the command, with the sa
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         progress: show progress on standard error, or in a notebook.
     """
-    if isinstance(settings, Mapping):
-        settings = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
-    changes = list(settings)
+    changes = settings_words(settings)
     changes += [f"training.minutes={minutes}"] if minutes is not None else []
     changes += [f"seed={seed}"] if seed is not None else []
     of_all = [change for change in changes if not change.startswith(("method.", "recipe="))]

@@ -8,12 +8,14 @@ The paper's presets stand on `paper`, which is a recipe itself: another one that
 its place. A preset that states `recipe: released` has the recipe of its method's authors.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import numpy as np
 import yaml
 
 from tracoco.config import Config, parse_config
@@ -133,6 +135,18 @@ def with_overrides(values: Values, overrides: Sequence[str]) -> Values:
     for override in overrides:
         values = merged(values, _parse_override(override))
     return values
+
+
+def settings_words(settings: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Changes of settings in the form `KEY=VALUE`."""
+    if not isinstance(settings, Mapping):
+        return list(settings)
+    return [f"{key}={json.dumps(value, default=_plain)}" for key, value in settings.items()]
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python, and anything else, e.g. a path, as its text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def preset_names() -> list[str]:
