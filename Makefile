@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint mutants gpu-check bench real real-plan real-collect real-peer real-page clean
+.PHONY: demo test test-slow lint coverage mutants docs dist gpu-check bench storms real real-plan real-collect real-peer real-page clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,dicom,monai,tensorboard]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,dicom,monai,tensorboard,serve,slurm]'
 	touch $@
 
 demo: .venv/installed
@@ -25,8 +25,30 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The documentation as a site in site/; warnings and broken links are errors.
+docs: .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt zensical
+	$(BIN)/python -m scripts.site.build
+
+# The notebooks of examples/notebooks, executed, as pages; NAMES="quick_start" does these alone.
+notebooks: .venv/installed
+	$(BIN)/python -m scripts.site.notebooks $(NAMES)
+
+# The suite with a table of lines that no test executes.
+coverage: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report term:skip-covered
+
+# The wheel and the sdist in dist/, tried in an empty virtual environment.
+dist: .venv/installed
+	$(BIN)/python scripts/check_dist.py
+
 mutants: .venv/installed
 	$(BIN)/python scripts/mutants.py
+
+# Kills, full disks, two writers at once and mutated files, for so many seconds; see docs/how-to/reliability.md.
+SECONDS ?= 1200
+storms: .venv/installed
+	$(BIN)/python scripts/run_storms.py --seconds $(SECONDS) $(FLAGS)
 
 # For a machine with a GPU: a few minutes, and a table in gpu-check.txt to send back.
 gpu-check: .venv/installed
@@ -62,4 +84,4 @@ real-page: .venv/installed
 	$(BIN)/python -m benchmarks.real.page
 
 clean:
-	rm -rf .venv demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo dist site .site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,10 +16,11 @@ from tracoco.data.batch import Batch
 from tracoco.data.source import BatchSource, batches
 from tracoco.geometry import Size
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.project.create import init_project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer

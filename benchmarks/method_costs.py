@@ -29,10 +29,11 @@ from tracoco.methods import METHODS
 from tracoco.methods.catalogue import MethodCost
 from tracoco.networks.network import Network
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.prepare import prepare
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.trainer import Trainer
 

@@ -1,4 +1,4 @@
-"""docs/methods.md out of the table of methods, their files and their costs.
+"""docs/reference/methods.md out of the table of methods, their files and their costs.
 
 `python -m benchmarks.methods_page`
 """
@@ -12,7 +12,7 @@ from tracoco.methods import METHODS
 from tracoco.methods.catalogue import NOTATION, MethodEntry, Setting, method_details, read_costs
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "methods.md"
+PAGE = DOCS / "reference" / "methods.md"
 EXAMPLE = DOCS / "sure_labels.py"
 """What the guide shows."""
 FRAME = Path(__file__).with_suffix(".md")

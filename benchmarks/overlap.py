@@ -17,7 +17,8 @@ from tracoco.demo.phantom import make_phantom
 from tracoco.evaluation.metrics import dice
 from tracoco.geometry import Size
 from tracoco.inference.folding import ready_to_predict
-from tracoco.inference.sliding_window import predict_volume, window_places
+from tracoco.inference.sliding_window import predict_volume
+from tracoco.inference.windows import window_places
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.method import Method
 

@@ -1,4 +1,4 @@
-"""docs/performance.md out of the file of results: `python -m benchmarks.page`."""
+"""docs/explanation/performance.md out of the file of results: `python -m benchmarks.page`."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from benchmarks.row import RESULTS
 from tracoco.files import read_json, write_text
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
 
 HEAD = """# Performance
 

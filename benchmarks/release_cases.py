@@ -50,6 +50,7 @@ from tracoco.methods import (
     patchcl,
     ps_mt,
     scc,
+    sdcl,
     ss_net,
     tracoco_as_released,
     tri_u_mt,
@@ -220,11 +221,28 @@ def strong_view(logits: Tensor) -> Tensor:
     return term
 
 
+def two_teachers(logits: Tensor) -> Tensor:
+    """AD-MT's second term, where a voxel counts from a probability of 0.69 on."""
+    square = partial(torch.unflatten, dim=-1, sizes=(2, 2))
+    settings: dict[str, object] = {"threshold": 0.69, "cutmix": False, "pseudo_labels": "clean"}
+    settings["unsupervised_weight"] = 1.0
+    method = build_method("ad-mt", nn.Identity, classes=3, steps=1, dimensions=2, settings=settings)
+    method.student = Told(square(torch.cat([FIRST, 1.5 * FIRST.flip(0)])), square(logits))
+    for number, told in enumerate((SECOND, THIRD)):
+        method.get_submodule(f"teachers.{number}").network = Told(square(told))
+    term: Tensor = method(batch_of((2, 2), LABEL), 1).terms["teachers"]
+    return term
+
+
 OVERLAP = Overlap([(Box((0,), (4,)), Box((0,), (4,)))] * 2)
 SURE_CLASSES = dcnet.sure_classes((FIRST, SECOND), torch.tensor(0.45))
 HIDDEN = torch.tensor([[1, 0, 1, 1], [0, 1, 0, 1]], dtype=torch.bool)
 DISTANCES = numbers([[2.0, -1.0, -0.5, 4.0]], [[-3.0, 1.0, 0.2, -0.8]])
 """Signed distances, in thousandths."""
+MIXED_LABEL = torch.tensor([[1, 0, 2, 2], [0, 1, 2, 0]])
+MIXED_WEIGHT = numbers(0.5, 0.5, 1.0, 1.0).expand(2, 4)
+"""SDCL's voxels: the first two of each crop have pseudo-labels."""
+DIFFER = most_likely(FIRST) != most_likely(SECOND)
 CASES: dict[str, Ours] = {
     "half CE and squared Dice of the foreground": labels_of(
         LossConfig(cross_entropy=0.5, dice=0.5), TWO, BINARY
@@ -295,6 +313,15 @@ CASES: dict[str, Ours] = {
     "cac": Ours(numbers([0.6, 0.8, 0.1], [-0.2, 0.9, 0.5], [1.0, -0.3, 0.4]), contrast),
     "caml o": Ours(numbers([0.2, -0.1], [0.05, 0.3]), relation),
     "bcp": Ours(TWO, copy_pasted),
+    "sdcl correct": Ours(FIRST, lambda z: sdcl.correct_loss(z, MIXED_LABEL, MIXED_WEIGHT, DIFFER)),
+    "sdcl erase": Ours(FIRST, lambda z: sdcl.erase_loss(z, MIXED_LABEL, MIXED_WEIGHT, DIFFER)),
+    "ad-mt": Ours(FIRST, two_teachers),
+    "crossmatch": Ours(
+        TWO,
+        lambda z: LabelledView(
+            z, EVERYWHERE, most_likely(PEER), PEER.softmax(dim=1).amax(dim=1) >= 0.65
+        ).dice(z, background=False),
+    ),
     "dhc ce": Ours(
         FIRST, lambda z: dhc.weighted_cross_entropy(z, most_likely(SECOND), EVERYWHERE, WEIGHTS)
     ),

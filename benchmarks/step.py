@@ -18,9 +18,10 @@ from benchmarks.timing import best_of
 from tracoco.data.batch import Batch
 from tracoco.geometry import Size
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.runs.build import run_method
 from tracoco.training.acceleration import accelerate
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.trainer import Trainer
 

@@ -1,7 +1,8 @@
 """Measure the code base: sizes of files, imports, class chains, and files opened to follow a task.
 
 `python scripts/measure_code.py` prints a table. The traced rows run on phantom scans and take about
-a minute; `--static` leaves them out. `--write` also puts the table into docs/architecture.md.
+a minute; `--static` leaves them out. `--write` also puts the table into
+docs/explanation/architecture.md.
 """
 
 import ast
@@ -28,7 +29,7 @@ from tracoco.training.train import train
 
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "tracoco"
-PAGE = SOURCE.parent / "docs" / "architecture.md"
+PAGE = SOURCE.parent / "docs" / "explanation" / "architecture.md"
 BEGIN = "| figure | value |\n|---|---|\n"
 """Where the figures begin on the page, which ends with them."""
 SHORT = 60

@@ -123,7 +123,7 @@ MUTANTS = [
     Mutant("fp16: statistics of an overflow stay", OVERFLOW, "buffer.copy_(before)", "buffer.copy_(buffer)", TRAINING),
     Mutant("fp16: banks of an overflow stay", OVERFLOW, "part.set_extra_state(state)", "part.set_extra_state(part.get_extra_state())", TRAINING),
     Mutant("fp16: overflows are never too many", OVERFLOW, "len(self.skipped) >= MOST_SKIPPED", "False", TRAINING),
-    Mutant("preset: another method's settings taken over", "methods/method.py", " and _owner(own, key) is _owner(other, key)", "", ("tests/test_presets.py",)),
+    Mutant("preset: another method's settings taken over", "methods/__init__.py", " and _owner(own, key) is _owner(other, key)", "", ("tests/test_presets.py",)),
     Mutant("BatchNorm: labelled and unlabelled crops together", "networks/statistics.py", "not all(self.parts)", "all(self.parts)", ("tests/networks/test_statistics.py",)),
     Mutant("unlabelled weight: two answers need not agree", "training/pseudo_label_monitor.py", "self.limit * self._trust", "self.limit", ("tests/training/test_unlabelled_weight.py",)),
     Mutant("unlabelled weight: the structure agreed on most decides", "training/pseudo_label_monitor.py", "return min(found) if found", "return max(found) if found", ("tests/training/test_unlabelled_weight.py",)),

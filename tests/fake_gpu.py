@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -161,6 +162,8 @@ def fake_gpu() -> Iterator[None]:
 def _patches() -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """What torch asks a real GPU for."""
     yield torch.cuda, "synchronize", lambda *_: None
+    yield torch.cuda, "get_device_name", lambda *_: "a fake GPU"
+    yield torch.cuda, "get_device_properties", lambda *_: SimpleNamespace(total_memory=2**34)
     yield torch.cuda, "is_bf16_supported", lambda *_, **__: True
     yield torch.cuda.amp.common, "amp_definitely_not_available", lambda: False
     yield Tensor, "pin_memory", lambda tensor: tensor

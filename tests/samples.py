@@ -15,8 +15,9 @@ from torch import nn
 
 from tracoco.augmentation_config import AugmentationConfig
 from tracoco.data.batch import Batch
+from tracoco.methods import build_method
 from tracoco.methods.health import PseudoLabelHealth
-from tracoco.methods.method import Method, RunFacts, StepOutput, build_method
+from tracoco.methods.method import Method, RunFacts, StepOutput
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan

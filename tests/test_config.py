@@ -2,8 +2,7 @@ import pytest
 
 from tracoco.config import Config, parse_config, parse_recorded
 from tracoco.errors import UserError, did_you_mean
-from tracoco.methods import method_class
-from tracoco.methods.method import resolved_choice
+from tracoco.methods import method_class, resolved_choice
 from tracoco.presets import load_config, preset_names, preset_text
 from tracoco.settings import LACKING, RENAMED, checked, with_new_names, with_old_names
 

@@ -59,8 +59,8 @@ def test_batches_of_the_loader_have_an_overlap_for_each_pair() -> None:
 
 
 def test_the_snippets_of_the_guide_run() -> None:
-    guide = (EXAMPLES.parent / "docs" / "guide.md").read_text(encoding="utf-8")
-    section = guide.split("## In your own training loop")[1].split("\n## ")[0]
+    page = EXAMPLES.parent / "docs" / "how-to" / "own-training-loop.md"
+    section = page.read_text(encoding="utf-8")
     blocks = [block.group() for block in re.finditer(r"(?:^    .*\n)+", section, re.MULTILINE)]
     assert len(blocks) == 2
     convolution = partial(torch.nn.Conv3d, 1, 2, 3, padding=1)

@@ -8,20 +8,20 @@ from scripts.measure_code import static_rows
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "text", "malloc", "files", "geometry", "components", "slices"),
+    *("errors", "text", "console", "memory", "malloc", "processes", "lock_file", "lock"),
+    *("files", "geometry", "components", "slices", "shards"),
     *(
         "settings",
         "augmentation_config",
         "config",
         "presets",
-        "console",
         "scans",
         "project",
         "data",
     ),
     *("networks", "losses", "methods", "runs", "inference", "evaluation", "training"),
-    *("testing", "reporting"),
-    *("studies", "api", "demo", "cli", "__main__"),
+    *("testing", "viewer", "labelling", "reporting", "serving"),
+    *("studies", "demo", "cluster", "api", "cli", "__main__"),
 ]
 
 
@@ -56,12 +56,12 @@ def test_every_folder_has_its_place() -> None:
 
 def test_the_code_base_stays_within_its_measures() -> None:
     figures = {name: figure.split(" ")[0] for name, figure in static_rows()}
-    assert int(figures["files"]) <= 270
+    assert int(figures["files"]) <= 340
     assert 100 <= int(figures["lines of a file, median"]) <= 150
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= 350
-    assert int(figures["files under 60 lines with one importer"]) <= 8
+    assert int(figures["files under 60 lines with one importer"]) <= 10  # most are commands
     assert float(figures["import lines, part of all code lines"]) <= 12
-    assert int(figures["modules that one method imports, at most"]) <= 21
+    assert int(figures["modules that one method imports, at most"]) <= 20
     assert int(figures["imports of training in inference"]) == 0
     assert int(figures["longest chain of method classes"]) <= 3
 

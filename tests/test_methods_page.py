@@ -1,4 +1,4 @@
-"""docs/methods.md is made of the table of methods, and its guide works to the letter."""
+"""docs/reference/methods.md is made of the table of methods, and its guide works to the letter."""
 
 import os
 import re

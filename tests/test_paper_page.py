@@ -1,4 +1,4 @@
-"""docs/paper.md, the package and the tests tell the same story."""
+"""docs/explanation/paper.md, the package and the tests tell the same story."""
 
 import importlib
 import re
@@ -11,10 +11,10 @@ from tracoco.config import Config
 from tracoco.methods import METHODS, method_class
 from tracoco.methods import tracoco_as_released as as_released
 from tracoco.presets import preset_names
-from tracoco.studies.paper.contents import contents_table
+from tracoco.studies.paper.contents import list_paper
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "paper.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
@@ -65,7 +65,7 @@ def test_every_equation_named_in_the_package_is_in_the_table() -> None:
 
 def test_every_table_and_figure_has_its_command_on_the_page() -> None:
     shown = re.findall(r"\| `tracoco paper ([\w-]+)` \|", PAGE)
-    assert sorted(shown) == sorted(row["name"] for row in contents_table())
+    assert sorted(shown) == sorted(entry.name for entry in list_paper())
 
 
 def test_every_setting_on_the_page_exists() -> None:

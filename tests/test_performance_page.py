@@ -1,4 +1,4 @@
-"""docs/performance.md is what benchmarks/page.py makes of the committed results."""
+"""docs/explanation/performance.md is what benchmarks/page.py makes of the committed results."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def results() -> dict[str, Any]:
 
 @measured
 def test_the_committed_page_is_made_of_the_committed_results() -> None:
-    written = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "explanation" / "performance.md").read_text(encoding="utf-8")
     assert written == page(results()), "run `python -m benchmarks.page`"
 
 

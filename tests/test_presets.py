@@ -5,8 +5,8 @@ import torch
 from samples import make_batch
 
 from tracoco.config import Config
-from tracoco.methods import method_class
-from tracoco.methods.method import StepOutput, dropped_settings, resolved_choice
+from tracoco.methods import dropped_settings, method_class, resolved_choice
+from tracoco.methods.method import StepOutput
 from tracoco.presets import load_config, merged, preset_chain, preset_names, preset_text
 from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from tracoco.scans.reader import read_grid, read_label
 
 README = Path(__file__).parents[1] / "README.md"
 PART = README.read_text(encoding="utf-8").partition("## Your own scans")[2].partition("\n## ")[0]
-LINES = [line.strip() for line in PART.splitlines() if line.startswith("    tracoco ")]
+COMMANDS = [line.strip() for line in PART.splitlines() if line.startswith("    tracoco ")]
+PATH, AFTERWARDS = COMMANDS[:5], COMMANDS[5:]
 SMALL = ("training.steps=2", "network.filters=4", "data.workers=0", "data.crop=[16, 16, 16]")
 
 
@@ -42,13 +44,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_there_are_five_of_them() -> None:
-    assert [line.split()[1] for line in LINES] == ["init", "check", "prepare", "train", "predict"]
+def test_five_commands_lead_to_a_prediction_and_three_go_on_from_there() -> None:
+    assert [line.split()[1] for line in PATH] == ["init", "check", "prepare", "train", "predict"]
+    assert [line.split()[1] for line in AFTERWARDS] == ["view", "next", "export"]
 
 
 @pytest.mark.slow
 def test_they_lead_from_scans_to_labels_on_the_scans_grid(here: Path) -> None:
-    init, check, prepare, train, predict = LINES
+    init, check, prepare, train, predict = PATH
+    view, next_, export = AFTERWARDS
     shown = run(init, "--dry-run")
     assert re.search(r"case000 +images/case000.nii.gz +labels/case000.nii.gz", shown)
     assert not (here / "heart").exists()
@@ -72,3 +76,8 @@ def test_they_lead_from_scans_to_labels_on_the_scans_grid(here: Path) -> None:
     assert len(alternatives) == 2
     words = [word for option in alternatives for word in option.replace(",", "").split()]
     run("tracoco train heart -o heart/runs/other", *words, *settings(), "--device", "cpu")
+    run(view, "--out", "heart.html")
+    assert (here / "heart.html").stat().st_size > 10_000
+    assert "case00" in run(next_, "--device", "cpu")
+    if find_spec("onnx") and find_spec("onnxscript") and find_spec("onnxruntime"):
+        assert "onnx" in run(export)

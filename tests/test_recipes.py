@@ -8,8 +8,7 @@ import yaml
 from test_presets import plan_of, step_once
 
 from tracoco.errors import UserError
-from tracoco.methods import METHODS, method_class
-from tracoco.methods.method import resolved_choice
+from tracoco.methods import METHODS, method_class, resolved_choice
 from tracoco.methods.recipe_lines import recipe_lines
 from tracoco.presets import (
     has_released_recipe,

@@ -44,3 +44,10 @@ def die_of_b(task: "PrepareTask") -> list[str]:
     if task.case.id == "b":
         os.kill(os.getpid(), signal.SIGKILL)
     return prepare_one(task)
+
+
+def say_and_linger(file: str) -> None:
+    """Write the number of this process into a file, and be at work for long."""
+    with open(file, "w") as out:  # noqa: PTH123 - the name is enough
+        out.write(str(os.getpid()))
+    time.sleep(60)

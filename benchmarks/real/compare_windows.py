@@ -17,8 +17,9 @@ from tracoco.config import InferenceConfig
 from tracoco.console import say
 from tracoco.evaluation.validation import mean_dice
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.sliding_window import chosen_cover, window_places
+from tracoco.inference.sliding_window import chosen_cover
 from tracoco.inference.window_size import Demand
+from tracoco.inference.windows import window_places
 from tracoco.networks.network import Network
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase

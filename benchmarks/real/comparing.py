@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.real.bootstrap import LEVEL, Interval, holm, paired_interval
 from benchmarks.real.rows import Row
 from tracoco.errors import UserError
+from tracoco.evaluation.bootstrap import LEVEL, Interval, holm, paired_interval
 
 REFERENCE = "supervised"
 """The row that the others of a table are compared with."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real import parts
+from benchmarks.real.partial import IGNORE, every_fourth_slice
 from benchmarks.real.scans import paired_folders, patient_files, with_spacing
 from tracoco.errors import UserError
 from tracoco.project.cases import Case
@@ -30,6 +31,8 @@ class RealData:
     """Values that are chosen here; the others follow from the scans."""
     notes: tuple[str, ...] = ()
     watermark: str = ""
+    ignore: int | None = None
+    """Value of voxels that are not drawn."""
 
 
 def hippocampus(data: Path, _: Path) -> tuple[Cases, Splits]:
@@ -110,7 +113,17 @@ REPORTED = {
 }
 TUNING_CASES = {"la": 16, "acdc": 20, "brats19": 10, "btcv-pancreas": 6, "hippocampus": 20}
 """Training cases that `NAME-tuning` is tested on; it has none of the reported cases."""
-DATA_SETS = REPORTED | {
-    f"{name}-tuning": replace(REPORTED[name], find=partial(_tuning, REPORTED[name].find, count))
-    for name, count in TUNING_CASES.items()
+PARTIAL = {
+    "hippocampus-slices": replace(
+        REPORTED["hippocampus"], find=partial(every_fourth_slice, hippocampus), ignore=IGNORE
+    )
 }
+"""Data sets of which some labels are drawn in part."""
+DATA_SETS = (
+    REPORTED
+    | PARTIAL
+    | {
+        f"{name}-tuning": replace(REPORTED[name], find=partial(_tuning, REPORTED[name].find, count))
+        for name, count in TUNING_CASES.items()
+    }
+)

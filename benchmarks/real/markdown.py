@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.real.bootstrap import Interval, paired_interval
+from tracoco.evaluation.bootstrap import Interval, paired_interval
 from tracoco.studies.benchmark.results import Spread
 
 

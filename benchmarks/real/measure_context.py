@@ -21,7 +21,8 @@ from tracoco.console import say
 from tracoco.evaluation.context_sensitivity import ContextChoice, measure_context
 from tracoco.evaluation.validation import mean_dice
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.sliding_window import chosen_cover, window_places
+from tracoco.inference.sliding_window import chosen_cover
+from tracoco.inference.windows import window_places
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
 from tracoco.studies.benchmark.grid import GridRun

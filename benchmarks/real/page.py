@@ -1,9 +1,10 @@
-"""docs/results.md and its figure out of the committed results: `python -m benchmarks.real.page`."""
+"""docs/explanation/results.md and its figure: `python -m benchmarks.real.page`."""
 
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import fill
 
+from benchmarks.real import labelling
 from benchmarks.real.collect import ROOT, read_committed
 from benchmarks.real.comparing import PAIRS, comparisons, listed, sentence
 from benchmarks.real.context import shifts_section, windows_section
@@ -16,9 +17,12 @@ from benchmarks.real.tables import (
     label_section,
     main_section,
     mean_of,
+    mean_seconds,
     method_section,
     missing_text,
+    partial_section,
     rows_and_pairs,
+    timing_machine,
 )
 from benchmarks.real.texts import (
     ABOUT,
@@ -32,6 +36,7 @@ from benchmarks.real.texts import (
     LABELS,
     MAIN,
     METHODS,
+    PARTIAL,
     PEER,
     ROWS,
     RULES,
@@ -41,7 +46,8 @@ from tracoco.studies.benchmark.results import RunResult, kept_result, over_seeds
 
 DOCS = ROOT.parents[1] / "docs"
 README = DOCS.parent / "README.md"
-PAGE, FIGURE = DOCS / "results.md", DOCS / "results.svg"
+PAGE = DOCS / "explanation" / "results.md"
+FIGURE = PAGE.with_suffix(".svg")
 PEERS = ROOT.parent / "peers" / "nnunet.json"
 """Results of nnU-Net, which `benchmarks.peers.nnunet` writes."""
 BEGIN, END = "<!-- results: made by `make real-page` -->\n", "<!-- end of results -->"
@@ -57,6 +63,7 @@ SECTIONS: dict[str, Callable[[GridResults], str]] = {
     COMPONENTS: component_section,
     METHODS: method_section,
     LABELS: label_section,
+    PARTIAL: partial_section,
 }
 Grids = dict[str, GridResults]
 Peers = dict[str, list[Row]]
@@ -105,7 +112,7 @@ def page(grids: Grids, peers: Peers) -> str:
         bodies = [_grid_part(grids[name], SECTIONS[chapter.kind]) for name in names]
         about = f"{fill(chapter.question, 100)}\n"
         parts += [f"\n## {chapter.title}\n\n{about}", *bodies]
-    return "".join([*parts, _context(grids), _peer(grids, peers)])
+    return "".join([*parts, labelling.section(ROOT), _context(grids), _peer(grids, peers)])
 
 
 def opening(grids: Grids) -> str:
@@ -191,9 +198,11 @@ def panels(grids: Grids, peers: Peers) -> list[Panel]:
         for grid in (grids[f"{data}{METHODS}"], grids[data]):
             rows |= {row.name: row for each in grid.rows.values() for row in each if row.results}
         every = rows.pop("supervised-all", None)
+        machine = timing_machine(rows.values())
         points = tuple(
-            Point(name, mean_of(row, "seconds") / 60, mean_of(row, "dice"), _kind(name))
+            Point(name, seconds / 60, mean_of(row, "dice"), _kind(name))
             for name, row in rows.items()
+            if (seconds := mean_seconds(row, machine))
         )
         if points:
             bound = mean_of(every, "dice") if every else None

@@ -2,10 +2,10 @@
 
     python -m benchmarks.real.plan_of_runs OUT
 
-The time of a run is its steps by the measured seconds of a step: of earlier results with the same
-data set and method; else of supervised learning there, by what a step of the method costs beside
-one of it (docs/methods.md); else of a step that is timed now. A run that two grids ask for counts
-once, in the first of them.
+The time of a run is its steps by the measured seconds of a step: of earlier results on this machine
+with the same data set and method; else of supervised learning there, by what a step of the method
+costs beside one of it (docs/reference/methods.md); else of a step that is timed now. A run that two
+grids ask for counts once, in the first of them.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from rich.table import Table
 
 from benchmarks.real.collect import ROOT, committed_results, working_results
 from benchmarks.real.more_seeds import BEST
-from benchmarks.real.texts import COMPONENTS, DATA, LABELS, MAIN, METHODS
+from benchmarks.real.texts import COMPONENTS, DATA, LABELS, MAIN, METHODS, PARTIAL
 from tracoco.console import print_table
 from tracoco.errors import UserError
 from tracoco.methods.catalogue import read_costs
 from tracoco.project.folder import Project
+from tracoco.runs.build import choose_device, machine_name
 from tracoco.studies.benchmark.grid import GridRun, grid_runs, read_grid
 from tracoco.studies.benchmark.results import Results, RunResult
 from tracoco.studies.benchmark.runner import Runner
@@ -32,7 +33,7 @@ from tracoco.training.step_cost import step_seconds
 BESIDE = 20.0
 """Seconds of a run beside its steps: start, checkpoints, predictions and scores."""
 REFERENCE = "supervised"
-Paces = Mapping[tuple[str, str], float]
+Paces = dict[tuple[str, str], float]
 """Seconds per step by data set and method."""
 
 
@@ -53,7 +54,9 @@ class GridPlan:
 
 def grid_order(root: Path = ROOT) -> list[Path]:
     """The grids in the order in which they are run: the main table first."""
-    names = [f"{data}{kind}" for kind in (MAIN, COMPONENTS, LABELS, METHODS) for data in DATA]
+    names = [
+        f"{data}{kind}" for kind in (MAIN, COMPONENTS, LABELS, PARTIAL, METHODS) for data in DATA
+    ]
     return [path for name in names if (path := root / f"{name}.yaml").exists()]
 
 
@@ -82,10 +85,10 @@ def known_results(root: Path, out: Path, *, anew: bool = False) -> dict[str, Run
     return found
 
 
-def paces(results: Iterable[RunResult]) -> dict[tuple[str, str], float]:
-    """Seconds per step of what was run, the median of each data set and method."""
+def paces(results: Iterable[RunResult], machine: str) -> dict[tuple[str, str], float]:
+    """Seconds per step of what was run on a machine, the median of each data set and method."""
     found: dict[tuple[str, str], list[float]] = {}
-    for result in results:
+    for result in (each for each in results if each.machine == machine):
         key = (result.dataset, result.method)
         found.setdefault(key, []).append(result.seconds / result.steps)
     return {key: median(values) for key, values in found.items()}
@@ -115,8 +118,8 @@ def plan_grids(
         known: results by the names of their runs' folders, which are not run again.
         measured: other results, which tell how long steps take.
     """
-    taken, found = set[str](), list[GridPlan]()
-    speeds = paces([*measured, *known.values()])
+    taken, found, timed = set[str](), list[GridPlan](), Paces()
+    speeds = paces([*measured, *known.values()], machine_name(choose_device("auto")))
     for grid in grids:
         runs = runs_of(grid, out)
         folders = {run.name: folder.name for run, folder in runs}
@@ -124,7 +127,7 @@ def plan_grids(
         done = sum(folders[each.run.name] in known for each in states)
         left = [s for s in states if folders[s.run.name] not in known]
         new = [state for state in left if folders[state.run.name] not in taken]
-        times = [_seconds(state, out, speeds) for state in new]
+        times = [_seconds(state, out, speeds, timed) for state in new]
         minutes = sum(seconds for seconds, _ in times) / 60
         sources = tuple(sorted({source for _, source in times}))
         counts = (len(runs), done, len(left) - len(new))
@@ -149,15 +152,18 @@ def _states(runs: Sequence[tuple[GridRun, Path]], out: Path) -> list[RunState]:
     return [state for row in watch.rows() for state in row.runs]
 
 
-def _seconds(state: RunState, out: Path, measured: Paces) -> tuple[float, str]:
-    """What is left of a run, and where that comes from."""
+def _seconds(state: RunState, out: Path, measured: Paces, timed: Paces) -> tuple[float, str]:
+    """What is left of a run, and where that comes from; what is timed now is kept for the next."""
     if state.minutes:
         return 60 * state.minutes + BESIDE, "given as a time"
     run, runner = state.run, runner_of(out, state.run.dataset)
     config = runner.config(run.spec, run.seed)
-    found = pace(run.dataset, config.method.name, measured)
+    key = run.dataset, config.method.name
+    found = (timed[key], "timed now") if key in timed else pace(*key, measured)
     if found is None:
-        found = step_seconds(config, runner.project.load_plan()), "timed now"
+        seconds = step_seconds(config, runner.project.load_plan())
+        timed[key] = seconds
+        found = seconds, "timed now"
     return state.seconds_left(found[0]) + BESIDE, found[1]
 
 

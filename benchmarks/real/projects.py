@@ -65,6 +65,7 @@ def proposal(real: RealData, data: Path, scans: Path) -> Proposal:
         notes=real.notes,
         plan={**real.plan, "crop": (1,) * (3 - len(crop)) + crop},
         watermark=real.watermark,
+        ignore=real.ignore,
     )
     return propose(found, SplitChoice())
 

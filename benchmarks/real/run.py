@@ -35,9 +35,9 @@ from benchmarks.real.projects import make_real_project
 from benchmarks.real.texts import METHODS
 from tracoco.console import print_table, say
 from tracoco.errors import Stopped, UserError, collected, did_you_mean, raise_all
+from tracoco.processes import WATCH_STDIN, end_with_parent, stop_on_signals
 from tracoco.studies.benchmark.grid import RunSpec, grid_runs, read_grid
-from tracoco.studies.benchmark.worker_processes import check_locks, work
-from tracoco.training.distributed import stop_on_signals
+from tracoco.studies.benchmark.worker_processes import work
 
 LOOK_SECONDS = 5.0
 CONTEXT = ("la", "hippocampus")
@@ -56,8 +56,7 @@ def chosen_grids(names: Sequence[str]) -> list[Path]:
 def make_projects(data: Path, out: Path, grids: Sequence[Path]) -> None:
     """Make and prepare the projects that the grids need."""
     for name in dict.fromkeys(name for grid in grids for name in read_grid(grid).datasets):
-        project = make_real_project(name, data.absolute(), out / name)
-        check_locks(project.root / "benchmark", 2)
+        make_real_project(name, data.absolute(), out / name)
 
 
 def check_runs(out: Path, grids: Sequence[Path]) -> None:
@@ -81,6 +80,7 @@ def use_known(out: Path, grids: Sequence[Path], *, anew: bool = False) -> None:
 
 def be_worker(out: Path, grids: Sequence[Path]) -> None:
     """Go through all grids once; a run that fails does not keep the others from being done."""
+    end_with_parent()
     problems = []
     for grid in grids:
         runs = grid_runs(read_grid(grid))
@@ -103,7 +103,8 @@ def run_workers(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
     """
     words = ["--worker", "-", str(out), *(grid.stem for grid in grids)]
     command = [sys.executable, "-m", "benchmarks.real.run", *words]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    shared = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    environment = os.environ | shared | {WATCH_STDIN: "1"}
     logs = [out / "logs" / f"worker{number}-{os.getpid()}.log" for number in range(jobs)]
     workers: list[subprocess.Popen[bytes]] = []
     with stop_on_signals() as stop:
@@ -111,7 +112,9 @@ def run_workers(out: Path, grids: Sequence[Path], jobs: int) -> list[str]:
             for log in logs:
                 log.parent.mkdir(parents=True, exist_ok=True)
                 with log.open("wb") as file:
-                    started = subprocess.Popen(command, env=environment, stdout=file, stderr=file)  # noqa: S603 - our own command
+                    started = subprocess.Popen(  # noqa: S603 - our own command
+                        command, env=environment, stdin=subprocess.PIPE, stdout=file, stderr=file
+                    )
                 workers.append(started)
             while not stop.signal and any(worker.poll() is None for worker in workers):
                 time.sleep(LOOK_SECONDS)

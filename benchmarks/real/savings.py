@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.real.bootstrap import LIMITS, resampled_means
 from benchmarks.real.comparing import listed
 from benchmarks.real.rows import GridResults, Row
+from tracoco.evaluation.bootstrap import LIMITS, resampled_means
 
 REFERENCE, OURS, ALL = "supervised", "tracoco", "supervised-all"
 Array = NDArray[np.float64]

@@ -1,5 +1,6 @@
 """The tables of one grid: its rows, what they differ in, and the paired comparisons."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from benchmarks.real.comparing import (
@@ -16,6 +17,7 @@ from benchmarks.real.comparing import (
 from benchmarks.real.markdown import interval_text, plain, settings, spread, table
 from benchmarks.real.rows import GridResults, Row
 from benchmarks.real.savings import saving
+from benchmarks.real.texts import DRAWN
 from tracoco.errors import UserError
 from tracoco.studies.benchmark.grid import GridRow
 from tracoco.studies.benchmark.results import RunResult, over_seeds
@@ -70,11 +72,11 @@ def method_section(results: GridResults) -> str:
     found = {each.first: each for each in comparisons(done, against_reference(done))}
     head = ["", "method", "seeds", "Dice, %", f"above {REFERENCE}", "corrected p", "minutes"]
     ranked = sorted(done, key=lambda row: -mean_of(row, "dice"))
-    lines = []
+    lines, machine = [], timing_machine(done)
     for rank, row in enumerate(ranked, start=1):
         step = found.get(row.name)
         cells = [str(rank), plain(row.name), _seeds_text(row), _quality(row)[0], _above(step)]
-        cells += [p_text(step.p) if step else "", f"{mean_of(row, 'seconds') / 60:.1f}"]
+        cells += [p_text(step.p) if step else "", _minutes(row, machine)]
         lines.append([*cells, _memory(row)])
     return f"{table([*head, 'memory, MB'], lines)}\n{_conditions(_results(done))}\n"
 
@@ -93,6 +95,18 @@ def label_section(results: GridResults) -> str:
         count = next(iter(every.results.values())).labelled
         lines.append([f"all {count}", _quality(every)[0], "", ""])
     return table(head, lines) if any(any(line[1:]) for line in lines) else ""
+
+
+def partial_section(results: GridResults) -> str:
+    """A line for each way of drawing and of training."""
+    head = ("drawn", "row", "seeds", "Dice, %", "Jaccard, %", "HD95", "ASD")
+    lines = [
+        [DRAWN[data], plain(row.name), _seeds_text(row), *_quality(row)]
+        for data, rows in results.rows.items()
+        for row in rows
+        if row.results
+    ]
+    return table(head, lines) if lines else ""
 
 
 def _both(results: GridResults, labelled: int) -> list[Row | None]:
@@ -140,7 +154,8 @@ def rows_and_pairs(rows: Sequence[Row], pairs: Iterable[Pair]) -> str:
     units = _same(done, "units")
     head = ["row", "labelled / unlabelled", "seeds", "Dice, %", "Jaccard, %", f"HD95, {units}"]
     head += [f"ASD, {units}", "missed", "minutes", "memory, MB", "time, memory", "Dice"]
-    main = table(head, [_cells(row, reference) for row in rows])
+    machine = timing_machine(rows)
+    main = table(head, [_cells(row, reference, machine) for row in rows])
     main += f"\nThe last two columns are relative to {REFERENCE}: multiples, and points with their "
     main += "95 % interval.\n"
     cells = [_pair_cells(comparison) for comparison in comparisons(rows, pairs)]
@@ -152,6 +167,23 @@ def mean_of(row: Row, name: str) -> float:
     """The mean of a figure over the seeds of a row that has results; 0 without the figure."""
     found = over_seeds(list(row.results.values()), name)
     return found.mean if found else 0.0
+
+
+def timing_machine(rows: Iterable[Row]) -> str:
+    """The machine that most of the runs were trained on: times of others do not compare."""
+    most = Counter(result.machine for result in _results(rows)).most_common(1)
+    return most[0][0] if most else ""
+
+
+def mean_seconds(row: Row, machine: str) -> float | None:
+    """The mean of a row's times on a machine; None if none of its runs was trained there."""
+    found = over_seeds([each for each in _results([row]) if each.machine == machine], "seconds")
+    return found.mean if found else None
+
+
+def _minutes(row: Row, machine: str) -> str:
+    seconds = mean_seconds(row, machine)
+    return "" if seconds is None else f"{seconds / 60:.1f}"
 
 
 def _results(rows: Iterable[Row]) -> list[RunResult]:
@@ -200,25 +232,24 @@ def _row_line(name: str, row: GridRow) -> str:
     return f"- {plain(name)}: {', '.join(words)}\n" if words else ""
 
 
-def _cells(row: Row, reference: Row | None) -> list[str]:
+def _cells(row: Row, reference: Row | None, machine: str) -> list[str]:
     results = list(row.results.values())
     cells = [plain(row.name), "", _seeds_text(row)]
     if not results:
         return cells + [""] * 9
     cells[1] = " or ".join(dict.fromkeys(f"{r.labelled} / {r.unlabelled}" for r in results))
     cells += [*_quality(row), str(sum(result.missed for result in results))]
-    cells += [f"{mean_of(row, 'seconds') / 60:.1f}", _memory(row)]
+    cells += [_minutes(row, machine), _memory(row)]
     if reference is None or row is reference:
         return [*cells, "", ""]
-    return [*cells, _times(row, reference), _above(compare(row, reference))]
+    return [*cells, _times(row, reference, machine), _above(compare(row, reference))]
 
 
-def _times(row: Row, reference: Row) -> str:
+def _times(row: Row, reference: Row, machine: str) -> str:
     """Seconds and memory as multiples of the reference's, over all seeds of each."""
-    found = []
-    for name in ("seconds", "peak_mb"):
-        own, others = (over_seeds(list(each.results.values()), name) for each in (row, reference))
-        found.append(f"{own.mean / others.mean:.1f}x" if own and others else "?")
+    seconds = [mean_seconds(each, machine) for each in (row, reference)]
+    memory = [mean_of(each, "peak_mb") for each in (row, reference)]
+    found = [f"{own / other:.1f}x" if own and other else "?" for own, other in (seconds, memory)]
     return ", ".join(found) if reference.results else ""
 
 
@@ -254,7 +285,26 @@ def _conditions(results: list[RunResult]) -> str:
             found.setdefault(name, set()).update({short} - {""})
     made_with = [f"{n} {' and '.join(sorted(values))}" for n, values in found.items() if values]
     words += [f"made with {plain(', '.join(made_with))}"] if made_with else []
+    words += _machine_words(results)
     return f"{'; '.join(words)}."
+
+
+UNRECORDED = "a machine that was not recorded"
+"""Results of before machines were recorded: they count as one machine of their own."""
+
+
+def _machine_words(results: list[RunResult]) -> list[str]:
+    """In which precision and where runs were trained; of several machines, whose times are told."""
+    precisions = sorted({result.precision for result in results} - {""})
+    words = [f"computed in {' and '.join(precisions)}"] if precisions else []
+    counts = Counter(result.machine for result in results)
+    names = {machine: plain(machine or UNRECORDED) for machine in counts}
+    if any(counts):
+        words.append(f"trained on {' and '.join(sorted(names.values()))}")
+    if len(counts) > 1:
+        (machine, _), *_ = counts.most_common(1)
+        words.append(f"minutes are those of runs on {names[machine]}")
+    return words
 
 
 def _same(results: list[RunResult], name: str) -> str:

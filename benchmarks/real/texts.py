@@ -42,6 +42,9 @@ class Chapter:
 
 
 MAIN, COMPONENTS, METHODS, LABELS = "", "-components", "-methods", "-labels"
+PARTIAL = "-partial"
+DRAWN = {"hippocampus-slices": "every fourth slice of 8 scans", "hippocampus": "2 whole scans"}
+"""What is drawn of each data set of a partial grid."""
 CHAPTERS = (
     Chapter("The main table in full", MAIN, "Distances, times, memory, and every comparison."),
     Chapter(
@@ -59,7 +62,7 @@ CHAPTERS = (
         "TraCoCo have two more. Seed 0 on the reported cases has chosen which rows have more "
         "seeds, so the Dice of seed 0 of these rows is a little too high. Ranked by the mean "
         "over seeds; differences are to supervised learning. Minutes are those of one core with "
-        "other work beside it; docs/methods.md has what a step costs, measured alone.",
+        "other work beside it; docs/reference/methods.md has what a step costs, measured alone.",
     ),
     Chapter(
         "How many labels the unlabelled scans save",
@@ -69,6 +72,14 @@ CHAPTERS = (
         "line between two measured numbers of labels, by their logarithm, with a 95 % interval "
         "from the same bootstrap over seeds and cases. Where the supervised curve falls, its "
         "largest value so far counts.",
+    ),
+    Chapter(
+        "Some slices of many scans, or few whole scans",
+        PARTIAL,
+        "The same number of drawn slices, spent in two ways, tested on the same cases. What is not "
+        "drawn of a scan counts as unlabelled: supervised learning leaves it out, TraCoCo learns "
+        "from it as from unlabelled scans. `python -m benchmarks.real.partial DATA` counts slices "
+        "and voxels of either.",
     ),
 )
 CONTEXT = "What translation consistency changes"

@@ -22,11 +22,16 @@ the order in which data flows; each imports only those above it:
     evaluation  overlap and surface distances of cases, context sensitivity, complexity
     training    the one training loop, and what it needs
     testing     the checks that every method passes, for methods of your own
+    labelling   which scan to label next, new labels into the project, rounds of labelling
+    viewer      scans, labels and predictions in a browser: one HTML file, or a local server
     reporting   tables, curves, pictures, one HTML file
+    serving     the server that labelling tools talk to
     studies     grids of runs; the paper's tables, figures and released weights
+    demo        phantom scans, and the whole path on them
+    cluster     commands as jobs of SLURM or of a queue on one machine
     api         one function per command, and parts for training loops of your own
 
-`demo` holds the phantom scans, `cli` the command line.
+`cli` is the command line.
 """
 
 from importlib import import_module
@@ -34,43 +39,63 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tracoco import losses, methods
+    from tracoco.api.cluster import jobs, submit
+    from tracoco.api.deploy import export, tune
+    from tracoco.api.doctor import DoctorReport, doctor
+    from tracoco.api.labelling import UpdateResult, next_scans, serve, update
     from tracoco.api.own_loops import build_method, crop_pair
     from tracoco.api.plans import PlanResult, plan
+    from tracoco.api.predictions import predict
     from tracoco.api.projects import InitResult, check, init, prepare
-    from tracoco.api.runs import Run, compare, context, evaluate, predict, report, train
+    from tracoco.api.runs import Run, compare, evaluate, report, train
     from tracoco.api.self_training import self_train
+    from tracoco.api.studies import benchmark, context, paper, run_demo
+    from tracoco.api.view import View, view
     from tracoco.config import Config
     from tracoco.data.batch import Batch, TensorPair
     from tracoco.demo.run import demo_scans
     from tracoco.errors import UserError
     from tracoco.evaluation.context_sensitivity import context_sensitivity
-    from tracoco.inference.predictor import Prediction, Predictor
+    from tracoco.inference.prediction import Prediction
+    from tracoco.inference.predictor import Predictor
+    from tracoco.labelling.next_scans import NextScans
     from tracoco.methods import METHODS, MethodRow, register_method
     from tracoco.methods.catalogue import list_methods
     from tracoco.methods.method import Method
-    from tracoco.presets import load_config
+    from tracoco.presets import list_presets, load_config
     from tracoco.project.folder import Project
+    from tracoco.studies.paper.contents import list_paper
     from tracoco.studies.paper.import_checkpoint import import_checkpoint
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "tracoco.api.cluster": ("jobs", "submit"),
+    "tracoco.api.deploy": ("export", "tune"),
+    "tracoco.api.doctor": ("DoctorReport", "doctor"),
+    "tracoco.api.labelling": ("UpdateResult", "next_scans", "serve", "update"),
     "tracoco.api.own_loops": ("build_method", "crop_pair"),
     "tracoco.api.plans": ("PlanResult", "plan"),
+    "tracoco.api.predictions": ("predict",),
     "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
-    "tracoco.api.runs": ("Run", "compare", "context", "evaluate", "predict", "report", "train"),
+    "tracoco.api.runs": ("Run", "compare", "evaluate", "report", "train"),
     "tracoco.api.self_training": ("self_train",),
+    "tracoco.api.studies": ("benchmark", "context", "paper", "run_demo"),
+    "tracoco.api.view": ("View", "view"),
     "tracoco.config": ("Config",),
     "tracoco.data.batch": ("Batch", "TensorPair"),
     "tracoco.demo.run": ("demo_scans",),
     "tracoco.errors": ("UserError",),
     "tracoco.evaluation.context_sensitivity": ("context_sensitivity",),
-    "tracoco.inference.predictor": ("Prediction", "Predictor"),
+    "tracoco.inference.prediction": ("Prediction",),
+    "tracoco.inference.predictor": ("Predictor",),
+    "tracoco.labelling.next_scans": ("NextScans",),
     "tracoco.methods": ("METHODS", "MethodRow", "register_method"),
     "tracoco.methods.catalogue": ("list_methods",),
     "tracoco.methods.method": ("Method",),
-    "tracoco.presets": ("load_config",),
+    "tracoco.presets": ("list_presets", "load_config"),
     "tracoco.project.folder": ("Project",),
+    "tracoco.studies.paper.contents": ("list_paper",),
     "tracoco.studies.paper.import_checkpoint": ("import_checkpoint",),
 }
 """Where each public name lives; it is imported when it is first asked for."""
@@ -79,17 +104,22 @@ __all__ = [
     "METHODS",
     "Batch",
     "Config",
+    "DoctorReport",
     "InitResult",
     "Method",
     "MethodRow",
+    "NextScans",
     "PlanResult",
     "Prediction",
     "Predictor",
     "Project",
     "Run",
     "TensorPair",
+    "UpdateResult",
     "UserError",
+    "View",
     "__version__",
+    "benchmark",
     "build_method",
     "check",
     "compare",
@@ -97,20 +127,33 @@ __all__ = [
     "context_sensitivity",
     "crop_pair",
     "demo_scans",
+    "doctor",
     "evaluate",
+    "export",
     "import_checkpoint",
     "init",
+    "jobs",
     "list_methods",
+    "list_paper",
+    "list_presets",
     "load_config",
     "losses",
     "methods",
+    "next_scans",
+    "paper",
     "plan",
     "predict",
     "prepare",
     "register_method",
     "report",
+    "run_demo",
     "self_train",
+    "serve",
+    "submit",
     "train",
+    "tune",
+    "update",
+    "view",
 ]
 
 

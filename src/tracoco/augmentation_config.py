@@ -59,30 +59,39 @@ class AugmentationConfig(Settings):
     rotation: float = Field(default=0.0, ge=0, le=180)
     """Largest angle in degrees, in each plane; thick slices rotate in their own plane alone."""
     rotation_chance: Chance = 0.0
+    """Fraction of crop pairs that are rotated."""
     scaling: tuple[PositiveFloat, PositiveFloat] = (1.0, 1.0)
     """Smallest and largest factor by which structures grow."""
     scaling_chance: Chance = 0.0
+    """Fraction of crop pairs that are scaled."""
     elastic: float = Field(default=1.0, ge=0, le=8)
     """Standard deviation, in voxels, of the displacement at control points 24 voxels apart."""
     elastic_chance: Chance = 0.0
+    """Fraction of crop pairs that are deformed elastically."""
     gamma: float = Field(default=1.0, ge=1)
     """Largest exponent that intensities are raised to; the smallest is its inverse."""
     gamma_chance: Chance = 0.0
+    """Fraction of crop pairs that are changed by an exponent."""
     contrast: float = Field(default=1.0, ge=1)
     """Largest factor for distances from the mean; the smallest is its inverse."""
     contrast_chance: Chance = 0.0
+    """Fraction of crop pairs that are changed in contrast."""
     brightness: float = Field(default=0.0, ge=0)
     """Standard deviation of what is added to all voxels, in deviations of the image."""
     brightness_chance: Chance = 0.0
+    """Fraction of crop pairs that are changed in brightness."""
     noise: float = Field(default=0.0, ge=0)
     """Largest standard deviation of the noise, in deviations of the image."""
     noise_chance: Chance = 0.0
+    """Fraction of crop pairs that are given noise."""
     blur: tuple[PositiveFloat, PositiveFloat] = (0.5, 1.0)
     """Smallest and largest standard deviation of a Gaussian blur, in voxels."""
     blur_chance: Chance = 0.0
+    """Fraction of crop pairs that are blurred."""
     coarse: float = Field(default=1.0, ge=1)
     """Largest factor by which voxels become larger, as in a scan of lower resolution."""
     coarse_chance: Chance = 0.0
+    """Fraction of crop pairs that are made coarse."""
 
     @model_validator(mode="before")
     @classmethod

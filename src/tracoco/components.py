@@ -1,5 +1,6 @@
 """Connected components of a label, and thresholding by their size (CCT)."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,18 @@ def connected_components(mask: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray
     return numbers, sizes
 
 
-def keep_largest(label: NDArray[Any]) -> NDArray[Any]:
+def keep_largest(label: NDArray[Any], values: Collection[int] | None = None) -> NDArray[Any]:
     """Set all of a class but its largest component to background, 0; the first of equal ones stays.
 
     Args:
         label: label values of any integer type; a volume, a volume of one slice or an image.
+        values: the classes that this is done to; all if not given.
     """
-    kept = np.zeros_like(label)
+    kept = label.copy()
     for value in np.unique(label):
-        if value != 0:
+        if value != 0 and (values is None or value in values):
             numbers, sizes = connected_components(label == value)
-            kept[numbers == sizes.argmax()] = value
+            kept[(numbers != sizes.argmax()) & (numbers != 0)] = 0
     return kept
 
 
@@ -55,6 +57,11 @@ def remove_small_components(label: NDArray[Any], fraction: float = SMALL_FRACTIO
         if value != 0:
             cleaned[_small_components(label == value, fraction)] = 0
     return cleaned
+
+
+def remove_components_below(label: NDArray[Any], voxels: float) -> NDArray[Any]:
+    """Set every component of fewer voxels to background; the largest of a class always stays."""
+    return remove_small_components(label, voxels / label.size)
 
 
 def _small_components(mask: NDArray[np.bool_], fraction: float) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from tracoco.augmentation_config import AugmentationConfig
+from tracoco.errors import UserError
 from tracoco.settings import (
     LossConfig,
     MethodChoice,
@@ -103,6 +104,7 @@ class NetworkConfig(Settings):
     """Which network, and how wide."""
 
     name: str = "light-unet"
+    """A network of this package, or `monai:NAME`."""
     filters: PositiveInt | None = None
     """Channels of the finest level; each level below doubles them. If not given: for `light-unet`
     the plan's, else 16."""
@@ -145,6 +147,7 @@ class OptimizerConfig(Settings):
     """
 
     name: Literal["sgd", "adam", "adamw"] = "adamw"
+    """What moves the weights; each has defaults of its own for the settings below."""
     lr: float = Field(default=2e-3, gt=0)
     """Largest learning rate."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -154,10 +157,12 @@ class OptimizerConfig(Settings):
     nesterov: bool = False
     """Nesterov's form of the momentum; of SGD alone."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Fraction of the weights that is taken off, times the learning rate."""
     schedule: Literal["poly", "cosine", "step", "constant"] = "cosine"
     """How the learning rate changes after the warm-up: `poly` and `cosine` fall to zero at the end
     of the run, `step` multiplies it by `drop_factor` after every `drop_every` steps."""
     poly_power: float = Field(default=0.9, ge=0)
+    """Exponent of the schedule `poly`."""
     drop_every: PositiveInt = 2500
     """Steps between two drops of the schedule `step`; by default those of UA-MT's release."""
     drop_factor: float = Field(default=0.1, gt=0, lt=1)
@@ -189,7 +194,9 @@ class TrainingConfig(Settings):
     """Time that the steps of a run may take on this machine, validation and saving included; the
     number of steps is measured at the start and recorded in `steps`."""
     save_every: PositiveInt = 200
+    """Steps between two checkpoints `last`."""
     validate_every: PositiveInt = 200
+    """Steps between two validations."""
     select_on: Literal["validation", "test"] = "validation"
     """Cases that choose `best`. With test cases the result is no estimate of anything, as in much
     of the literature; every table and report of such a run says so."""
@@ -207,6 +214,7 @@ class TrainingConfig(Settings):
     wrongly in bf16 stay in fp32. What was taken stands in the run's facts, and a resumed run takes
     the same."""
     compile: bool = False
+    """Compile the networks with torch.compile."""
     channels_last: bool = False
     """Store maps with their channels last, which GPUs are faster with in half precision. On CPUs
     it is slower."""
@@ -228,7 +236,8 @@ class InferenceConfig(Settings):
     much of it as `memory_gb` allows, for networks of convolutions and normalisation by running
     statistics (`network.normalisation: batch`), which no statistics of a window enter. Other
     networks, and all with a `stride`, have windows of the crop's size. auto is faster, but less
-    accurate where a network sees farther than its crops are long (docs/decisions.md)."""
+    accurate where a network sees farther than its crops are long (docs/explanation/decisions.md).
+    """
     memory_gb: PositiveFloat = 2.0
     """Bound on the estimated memory of windows that are larger than the crop."""
     overlap: tuple[float, ...] | float = 0.5
@@ -237,6 +246,7 @@ class InferenceConfig(Settings):
     stride: tuple[PositiveInt, ...] | None = None
     """Voxels from a window to the next along each axis, in place of `overlap`."""
     weights: Literal["gaussian", "uniform"] = "gaussian"
+    """How much each voxel of a window counts where windows overlap."""
     batch: PositiveInt = 2
     """Windows that go through the network at once."""
 
@@ -249,6 +259,7 @@ class Config(Settings):
     of the method's authors (`released`), or those of the paper's experiments (`paper`). A preset or
     `--recipe` states it; single settings may still be changed."""
     seed: NonNegativeInt = 0
+    """Seed of all random choices."""
     method: MethodChoice = MethodChoice()
     data: DataConfig = DataConfig()
     network: NetworkConfig = NetworkConfig()
@@ -319,11 +330,13 @@ def parse_config(values: dict[str, Any], source: str) -> Config:
     return checked(Config, values, source)
 
 
-def parse_recorded(values: dict[str, Any], source: str) -> Config:
+def parse_recorded(values: Any, source: str) -> Config:
     """The settings of a run as its folder has them.
 
     Older runs lack the settings that were added later, and have others by their old names.
     """
+    if not isinstance(values, dict):
+        raise UserError(f"{source} holds no settings; restore it, or train into a new folder")
     filled = {"recipe": "unrecorded", **values}
     for group in ("data", "network", "optimizer", "training", "inference"):
         if isinstance(values.get(group), dict):

@@ -8,33 +8,90 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 
-from tracoco.text import duration
+from tracoco.text import duration, printable
 
 QUIET_SECONDS = 2.0
 UPDATE_SECONDS = 0.2
 WIDE = 120
 
 
+class PlainConsole(Console):
+    """A console whose texts are shown as they are: no markup, and no control characters."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(stderr=stderr, width=width, markup=False)
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream itself: what the console sends to a terminal consists of escapes."""
+        stream = super().file
+        return stream.stream if isinstance(stream, PlainStream) else stream
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """What is drawn, with texts made printable."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield Segment(text, segment.style, segment.control)
+
+
+class PlainStream:
+    """A stream of text whose control characters are shown as escapes.
+
+    The command line sends all that it prints through such streams: results, errors, warnings, and
+    the logs of libraries.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write the text, made printable."""
+        self.stream.write(printable(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        """All but writing is the stream's."""
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def plain_output() -> Iterator[None]:
+    """Print control characters as escapes, wherever they come from."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", PlainStream(stream)) for stream in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
 def progress_console() -> Console:
     """Where progress goes."""
-    return Console(stderr=True)
+    return PlainConsole(stderr=True)
 
 
 def say(line: str) -> None:
     """Print one plain line where progress goes."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - it is what this module is for
+    print(printable(line), file=sys.stderr, flush=True)  # noqa: T201 - it is what this module is for
 
 
 def print_table(table: RenderableType) -> None:
     """Print a result for a person; in a pipe or file wide enough for every number."""
-    console = Console()
+    console = PlainConsole()
     width = console.width if console.is_terminal else max(console.width, WIDE)
-    Console(width=width).print(table)
+    PlainConsole(width=width).print(table)
 
 
 def print_json(value: Any) -> None:

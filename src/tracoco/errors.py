@@ -1,8 +1,12 @@
 """The one exception that is shown to a user as a line, without a traceback, and its wording."""
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class UserError(Exception):
@@ -51,5 +55,20 @@ def collected(problems: list[str]) -> Iterator[None]:
     """Note what the user has to change instead of stopping at it; `raise_all` follows later."""
     try:
         yield
+    except Stopped:
+        raise
     except UserError as error:
         problems.append(str(error))
+
+
+@contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Say in one line that the disk is full, and which file did not fit."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise UserError(
+                f"{path}: no space left on the disk; free some, then run the same command again"
+            ) from error
+        raise

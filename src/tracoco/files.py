@@ -1,6 +1,5 @@
 """Files that are either the old one or the whole new one, never half of it, and digests."""
 
-import errno
 import hashlib
 import json
 import os
@@ -12,40 +11,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.errors import UserError
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+from tracoco.errors import UserError, full_disk_named
+from tracoco.lock import check_held
+from tracoco.lock_file import temporary_name
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place once its content is on disk.
 
-    The suffix is kept, since several writers choose their format by it.
+    The temporary file is there already and empty, made exclusively under a name that nobody can
+    foresee: whatever was put in that folder, nothing is written through a link. The suffix is
+    kept, since several writers choose their format by it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    temporary = path.with_name(temporary_name(path.name))
     try:
         with full_disk_named(path):
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
             yield temporary
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
+            check_held(path)
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def full_disk_named(path: Path) -> Iterator[None]:
-    """Say in one line that the disk is full, and which file did not fit."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise UserError(
-                f"{path}: no space left on the disk; free some, then run the same command again"
-            ) from error
-        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -65,7 +55,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not valid JSON ({error}); restore or delete it") from error
 
 

@@ -1,8 +1,10 @@
 """The base of all settings, frozen and checked, and those settings that methods are built from."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,6 +23,26 @@ class Settings(BaseModel):
     """A group of settings: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values alone, each written out: a few references can stand for billions of values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("references (*name) are not read; write the values out")
+        return super().compose_node(parent, index)
+
+
+def read_yaml(path: Path) -> Any:
+    """The values of a YAML file, or say which file is missing or broken."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506 - it is safe
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not valid YAML ({reason}); correct or restore it") from error
 
 
 def checked(

@@ -1,10 +1,21 @@
 """Numbers, counts, times and tables as a reader sees them."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # what terminals obey, but for new lines and tabs
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of writing
+    r"|[\ud800-\udfff]"  # bytes in the name of a file that are no text
+)
 UNDEFINED = "–"  # noqa: RUF001 - an en dash, as in a printed table
+
+
+def printable(text: str) -> str:
+    """The text with control characters written out: names of files may hold any."""
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def number(value: float | None, decimals: int = 1) -> str:

@@ -17,7 +17,7 @@ from samples import write_balls
 
 import tracoco as tc
 from tracoco.cli import app
-from tracoco.inference.maps import wanted_maps
+from tracoco.inference.prediction import wanted_maps
 
 SETTINGS = {
     "training.steps": 4,
@@ -61,7 +61,7 @@ def test_a_run_predicts_evaluates_and_reports(run: tc.Run, scans: Path) -> None:
     (found,) = run.scores
     assert found.evaluation == scores  # the file holds the same numbers
     assert len(found.cases) == len({row.case for row in scores.rows}) == 1
-    (row,) = tc.compare([run])
+    (row,) = tc.compare([run]).rows
     assert row.dice is not None
     assert run.report().read_text(encoding="utf-8").startswith("<!doctype html>")
     assert f"{row.dice:.1f} %" in run._repr_html_()
@@ -174,15 +174,30 @@ COMMANDS = {
     "predict": "predict",
     "evaluate": "evaluate",
     "context": "context",
+    "export": "export",
+    "tune": "tune",
+    "view": "view",
     "report": "report",
     "compare": "compare",
     "import": "import_checkpoint",
+    "demo": "run_demo",
+    "benchmark": "benchmark",
+    "paper": "paper",
+    "submit": "submit",
+    "jobs": "jobs",
+    "next": "next_scans",
+    "update": "update",
+    "serve": "serve",
+    "doctor": "doctor",
 }
 """The public function of each command."""
 RENAMED = {
     ("train", "overrides"): "settings",
     ("self-train", "overrides"): "settings",
     ("predict", "save"): "maps",
+    ("export", "format_"): "format",
+    ("paper", "overrides"): "settings",
+    ("update", "overrides"): "settings",
 }
 """Options that Python has as lists of values and not as text."""
 
@@ -191,10 +206,15 @@ RENAMED = {
 def test_a_function_has_every_option_of_its_command_with_the_same_default(name: str) -> None:
     command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]  # a group of commands
     parameters = inspect.signature(getattr(tc, COMMANDS[name])).parameters
-    options = [option for option in command.params if option.name not in ("as_json", "help")]
+    options = [
+        option
+        for option in command.params
+        if option.name not in ("as_json", "help") and not getattr(option, "hidden", False)
+    ]
     for option in options:
         parameter = parameters[RENAMED.get((name, option.name), option.name)]
-        if option.required:
+        # Without a name, `tracoco paper` lists what `tc.list_paper` returns.
+        if option.required or (name, option.name) == ("paper", "name"):
             assert parameter.default is inspect.Parameter.empty, option.name
         elif (name, option.name) == ("predict", "save"):
             assert parameter.default == wanted_maps(option.default)
@@ -207,8 +227,8 @@ def test_a_function_has_every_option_of_its_command_with_the_same_default(name: 
 
 def test_every_command_has_its_function_or_its_reason() -> None:
     commands = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]  # a group of commands
-    # The demo and the studies run the same functions many times; the lists are data: tc.METHODS.
-    assert commands - set(COMMANDS) == {"demo", "benchmark", "paper", "methods", "presets"}
+    # The lists show what `tc.list_methods` and `tc.list_presets` return.
+    assert commands - set(COMMANDS) == {"methods", "presets"}
 
 
 def test_a_plan_is_shown_explained_and_made_again(run: tc.Run) -> None:
@@ -242,3 +262,30 @@ def test_the_front_door_lists_its_names_and_imports_nothing_heavy() -> None:
         "import sys, tracoco; dir(tracoco); sys.exit(bool({'torch', 'numpy'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_lists_are_data() -> None:
+    assert {"la-cpu", "paper"} <= {entry.name for entry in tc.list_presets()}
+    (entry,) = tc.list_presets(["la-8"])
+    assert entry.settings["data"]["labelled"] == 8
+    kinds = {entry.name: entry.kind for entry in tc.list_paper()}
+    assert kinds["component-ablation"] == "table"
+    assert kinds["qualitative"] == "figure"
+
+
+def test_the_paper_is_shown_as_published_without_a_project() -> None:
+    shown = tc.paper("component-ablation", progress=False)
+    assert shown.values["rows"]
+    with pytest.raises(tc.UserError, match="did you mean 'component-ablation'"):
+        tc.paper("component-ablations", progress=False)
+
+
+def test_a_grid_names_the_data_set_whose_project_is_missing(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(
+        "title: a\ndatasets: {heart: {labelled: [2]}}\nrows: {supervised: {}}\nseeds: [0]\n"
+    )
+    with pytest.raises(tc.UserError, match=r"--project heart=FOLDER"):
+        tc.benchmark(grid, {}, progress=False)
+    with pytest.raises(tc.UserError, match="is no project"):
+        tc.benchmark(grid, {"heart": tmp_path / "none"}, progress=False)

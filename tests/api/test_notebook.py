@@ -18,7 +18,7 @@ from tracoco import console
 from tracoco.console import counted, in_notebook
 from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.inference.manifest import Manifest
-from tracoco.inference.predictor import Prediction
+from tracoco.inference.prediction import Prediction
 from tracoco.reporting.run_record import ScoreSet
 from tracoco.runs.log import StepRecord
 from tracoco.scans.in_memory import as_scan

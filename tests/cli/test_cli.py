@@ -84,7 +84,9 @@ def test_the_whole_path_from_scans_to_a_comparison(tracoco: Command, tmp_path: P
         2,
         scores["summary"]["dice"],
     )
-    assert tracoco("compare", run)[0] == 0
+    code, out, _ = tracoco("compare", run, run, "--csv", tmp_path / "runs.csv")
+    assert (code, "95 % interval" in out) == (0, True)
+    assert (tmp_path / "runs-pairs.csv").is_file()
 
 
 def test_the_papers_protocol_from_training_to_scores(tracoco: Command, tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_bad_scans_are_named_all_at_once_and_nothing_is_written(
     tracoco: Command, tmp_path: Path
 ) -> None:
     data = write_balls(tmp_path / "data", labelled=3, unlabelled=0)
-    write_scan(data / "labels" / "case000.nii.gz", np.zeros((5, 5, 5), dtype=np.uint8))
+    write_scan(data / "labels" / "case000.nii.gz", np.zeros((99, 5, 5), dtype=np.uint8))
     write_scan(data / "labels" / "case001.nii.gz", np.full((26, 24, 20), 0.5, dtype=np.float32))
     whole = (data / "labels" / "case002.nii.gz").read_bytes()
     (data / "labels" / "case002.nii.gz").write_bytes(whole[: len(whole) // 2])

@@ -130,7 +130,7 @@ def test_prepare_takes_a_number_of_processes(
 ) -> None:
     asked = []
 
-    def prepare(_: Project, __: object, wanted: int | None) -> int:
+    def prepare(_: Project, __: object, wanted: int | None, *___: object) -> int:
         asked.append(wanted)
         return 3
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+from pydicom import dcmread
 from samples import write_scan
 from scans.dicom_samples import pack, write_series
 from typer.testing import CliRunner, Result
@@ -80,6 +81,28 @@ def test_a_series_gets_a_dicom_segmentation(run: Path, tmp_path: Path) -> None:
     assert plain.array.any()
     (tmp_path / "out" / "series.dcm").rename(source / "segmentation.dcm")
     assert np.array_equal(read_label(source).array, plain.array)
+
+
+def test_a_series_gets_contours(run: Path, tmp_path: Path) -> None:
+    source = write_series(tmp_path / "series", SLICES)
+    result = predict(run, source, tmp_path / "out", "--rtstruct")
+    assert result.exit_code == 0, result.output
+    plain = read_label(tmp_path / "out" / "series.nii.gz")
+    assert plain.array.any()
+    (tmp_path / "out" / "series_contours.dcm").rename(source / "contours.dcm")
+    assert np.array_equal(read_label(source).array, plain.array)
+
+
+def test_a_series_that_no_object_can_belong_to_is_told_before_any_prediction(
+    run: Path, tmp_path: Path
+) -> None:
+    source = write_series(tmp_path / "series", SLICES)
+    for file in source.iterdir():
+        image = dcmread(file)
+        del image.StudyInstanceUID
+        image.save_as(file)
+    assert "has no StudyInstanceUID" in refused(run, source, tmp_path / "out", "--rtstruct")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_segmentation_needs_a_series_and_the_extra(

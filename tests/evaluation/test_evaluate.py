@@ -89,9 +89,9 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     assert told.startswith("7 problems:")
     assert "extra.nii has no truth" in told
     assert "unpredicted.nii has no prediction" in told
-    assert "short.nii has (2, 3, 3) voxels" in told
-    assert "(3, 3, 3); resample" in told
-    assert "lie up to 0.50 voxels apart" in told
+    assert "short.nii has the shape (3, 3, 3), its image" in told
+    assert "short.nii (2, 3, 3), and the label leaves the grid of the image" in told
+    assert "moved.nii lies up to 0.5 voxels away" in told
     assert "odd.nii has the values 7, which no truth has; known are 1" in told
     assert "broken.nii" in told
     assert "are both 'twice'" in told
@@ -105,7 +105,7 @@ def test_headers_may_be_rounded_but_not_differ(tmp_path: Path) -> None:
     assert evaluate(prediction, truth, Protocol()).summary.dice == 100.0
     other = SPACING @ np.diag([1 + 1e-2, 1.0, 1.0, 1.0])
     prediction = save(tmp_path / "other.nii", *[0, 1] * 20, affine=other)
-    with pytest.raises(UserError, match=r"lie up to 0\.39 voxels apart"):
+    with pytest.raises(UserError, match=r"lies up to 0\.386 voxels away"):
         evaluate(prediction, truth, Protocol())
 
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from tracoco.inference.folding import fast_network, ready_to_predict
-from tracoco.methods.method import Method, RunFacts, build_method, evaluating
+from tracoco.methods import build_method
+from tracoco.methods.method import Method, RunFacts, evaluating
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice
 

@@ -9,7 +9,8 @@ from samples import write_scan
 from scans.dicom_samples import write_series
 
 from tracoco.errors import UserError
-from tracoco.inference.predict import parse_shard, planned_predictions, shard_of
+from tracoco.inference.predict import planned_predictions
+from tracoco.shards import parse_shard, shard_of
 
 
 def touch(folder: Path, *names: str) -> Path:

@@ -8,7 +8,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from tracoco.inference.maps import MAPS
+from tracoco.inference.prediction import MAPS
 from tracoco.scans.reader import read_grid
 
 SHAPE = (512, 512, 900)

@@ -14,9 +14,16 @@ from tracoco.inference.manifest import (
     merged_manifest,
     read_manifests,
 )
+from tracoco.project.cases import ScanContent
 
 ROW = PredictedCase(
-    "a", (Path("scans/a.nii"),), Path("out/a.nii"), 1.5, {"entropy": Path("out/a_entropy.nii")}
+    "a",
+    (Path("scans/a.nii"),),
+    Path("out/a.nii"),
+    1.5,
+    {"entropy": Path("out/a_entropy.nii")},
+    scans=(ScanContent(12, "abc", "def"),),
+    digests={"a.nii": "123", "a_entropy.nii": "456"},
 )
 MANIFEST = Manifest(
     "runs/one",
@@ -35,15 +42,17 @@ def test_a_manifest_is_the_same_after_it_was_written_and_read(tmp_path: Path) ->
     assert map_files(tmp_path) == {"a_entropy.nii"}
 
 
-def test_the_file_has_the_keys_of_earlier_versions() -> None:
+def test_the_file_has_the_keys_of_earlier_versions_and_what_identifies_the_content() -> None:
     assert MANIFEST.to_json() == {
         "run": "runs/one",
         "checkpoint": "last",
         "weights": "abc",
         "averaged": True,
         "cct": False,
+        "variant": "",
         "watermark": "mark",
         "labels": {"1": "left", "2": "right"},
+        "ignore": None,
         "rows": [
             {
                 "case": "a",
@@ -51,6 +60,8 @@ def test_the_file_has_the_keys_of_earlier_versions() -> None:
                 "prediction": "out/a.nii",
                 "seconds": 1.5,
                 "files": {"entropy": "out/a_entropy.nii"},
+                "scans": [{"bytes": 12, "sha256": "abc", "stamp": "def"}],
+                "digests": {"a.nii": "123", "a_entropy.nii": "456"},
             }
         ],
     }

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json
-from tracoco.inference.maps import MAPS
 from tracoco.inference.predict import predict_scans
+from tracoco.inference.prediction import MAPS
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
 from tracoco.methods.method import evaluating

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box
-from tracoco.inference.maps import MAPS
+from tracoco.inference.prediction import MAPS
 from tracoco.inference.predictor import Predictor
 from tracoco.project.cases import Case
 from tracoco.project.plan import Plan

@@ -13,18 +13,14 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box, Size, piece_axis
-from tracoco.inference.maps import ScanMaps, disagreement, wanted_maps
+from tracoco.inference.maps import ScanMaps, disagreement
+from tracoco.inference.prediction import wanted_maps
 from tracoco.inference.predictor import resampled
-from tracoco.inference.sliding_window import (
-    Predict,
-    WindowSums,
-    predict_pieces,
-    predict_volume,
-    window_places,
-    window_weight,
-)
+from tracoco.inference.sliding_window import Predict, WindowSums, predict_pieces, predict_volume
+from tracoco.inference.windows import window_places, window_weight
+from tracoco.project.normalise import raw_values
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import label_to_network_grid, raw_values
+from tracoco.project.preprocess import label_to_network_grid
 from tracoco.scans.scan import Shape
 
 SHAPES = st.tuples(*[st.integers(1, 28)] * 3)
@@ -51,7 +47,7 @@ def random_maps(classes: int, shape: Size, seed: int = 0) -> Tensor:
 
 def plain_mean(predict: Predict, volume: Tensor, window: Size, config: InferenceConfig) -> Tensor:
     """All windows summed up over the whole volume at once."""
-    weight = window_weight(window, config.weights)
+    weight = torch.from_numpy(window_weight(window, config.weights))
     summed, total = torch.zeros(2, *volume.shape[1:]), torch.zeros(volume.shape[1:])
     for box in window_places(tuple(volume.shape[1:]), window, config):
         summed[:, *box.slices] += predict(volume[None, :, *box.slices])[0] * weight

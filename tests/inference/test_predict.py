@@ -11,7 +11,8 @@ from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json, write_json
 from tracoco.inference.predict import predict_scans
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.prediction import Prediction
+from tracoco.inference.predictor import Predictor
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
 from tracoco.scans.reader import read_label
@@ -100,8 +101,10 @@ def test_predictions_of_two_runs_do_not_mix(run: Path, project: Project, tmp_pat
     single = images(project) / "case000.nii.gz"
     with pytest.raises(UserError, match=r"case001\.nii\.gz is a prediction of"):
         predict_scans(run, single, out, checkpoint="best", device="cpu")
+    with pytest.raises(UserError, match=r"case001\.nii\.gz is a prediction of"):
+        predict_scans(run, single, out, checkpoint="best", redo=True, device="cpu")
     (out / "case001.nii.gz").unlink()
-    predict_scans(run, single, out, checkpoint="best", device="cpu")
+    predict_scans(run, single, out, checkpoint="best", redo=True, device="cpu")
 
 
 def test_new_predictions_do_not_keep_old_scores(

@@ -11,8 +11,10 @@ from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import read_json, write_json
 from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.inference.predict import predict_scans
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.prediction import Prediction
+from tracoco.inference.predictor import Predictor
 from tracoco.reporting.run_record import read_scores
+from tracoco.runs.folder import load_checkpoint, save_checkpoint
 from tracoco.scans.scan import Scan
 
 
@@ -104,8 +106,10 @@ def test_other_weights_are_no_reason_to_skip(
     predict_scans(run, one, out, device="cpu")
     weights = (run / "last.pt").read_bytes()
     try:
-        (run / "last.pt").write_bytes((run / "best.pt").read_bytes() + b" ")  # as if trained on
-        predict_scans(run, one, out, device="cpu")
+        save_checkpoint(run / "last.pt", {**load_checkpoint(run / "best.pt"), "step": 99})
+        with pytest.raises(UserError, match=r"made with other weights .* replace all with --redo"):
+            predict_scans(run, one, out, device="cpu")
+        predict_scans(run, one, out, redo=True, device="cpu")
         assert predicted == ["case000", "case000"]
         predict_scans(run, scans / "case001.nii.gz", out, device="cpu")
     finally:
@@ -120,7 +124,7 @@ def test_notes_of_replaced_predictions_go(run: Path, scans: Path, tmp_path: Path
         predict_scans(run, scans, out, shard=(part, 2), cct=True, device="cpu")
     with pytest.raises(UserError, match="and with --cct; choose another OUT"):
         predict_scans(run, scans, out, shard=(1, 2), device="cpu")
-    predict_scans(run, scans, out, device="cpu")
+    predict_scans(run, scans, out, redo=True, device="cpu")
     assert [path.name for path in out.glob("*.json")] == ["predictions.json"]
     assert merged_manifest(out).cct is False
 

@@ -8,9 +8,9 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Index, Size
-from tracoco.inference.sliding_window import (
+from tracoco.inference.sliding_window import predict_volume
+from tracoco.inference.windows import (
     check_windows,
-    predict_volume,
     stride_steps,
     strides,
     window_places,
@@ -78,7 +78,7 @@ def test_a_slice_thick_window_reaches_the_network_as_2d() -> None:
 
 def test_gaussian_weights_trust_the_middle_of_a_window() -> None:
     weight = window_weight((9, 9, 9), "gaussian")
-    assert weight.argmax() == weight.numel() // 2
+    assert weight.argmax() == weight.size // 2
     # The middle of a face is 4 voxels from the centre, of a deviation of 2.25 voxels:
     # exp(-0.5 (4 / 2.25)^2) = 0.2059.
     assert weight[0, 4, 4].item() == pytest.approx(0.2059, abs=1e-4)

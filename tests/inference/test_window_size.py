@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Size
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.sliding_window import chosen_cover, predict_volume, window_places
+from tracoco.inference.sliding_window import chosen_cover, predict_volume
 from tracoco.inference.window_size import Demand
+from tracoco.inference.windows import window_places
 from tracoco.methods.method import evaluating
 from tracoco.networks.build import build_network
 from tracoco.networks.network import Decoder, Encoder, Network

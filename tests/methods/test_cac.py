@@ -5,8 +5,9 @@ from torch import nn
 
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
+from tracoco.methods import build_method
 from tracoco.methods.cac import CAC
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.method import RunFacts
 from tracoco.settings import MethodChoice
 
 

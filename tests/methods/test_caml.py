@@ -9,8 +9,9 @@ from torch import nn
 from tracoco.errors import UserError
 from tracoco.losses.consistency import mutual_loss
 from tracoco.losses.supervised import supervised_loss
+from tracoco.methods import build_method
 from tracoco.methods.caml import CAML, BatchAttention
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.method import RunFacts
 from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000

@@ -9,8 +9,9 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
+from tracoco.methods import build_method
 from tracoco.methods.crossmatch import CrossMatch
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.parts import weak_to_strong
 from tracoco.methods.parts.cutmix import Mix
 from tracoco.settings import MethodChoice

@@ -7,8 +7,9 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
+from tracoco.methods import build_method
 from tracoco.methods.duwm import DUWM
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.method import RunFacts
 from tracoco.networks.network import Decoder, Encoder, Network, Up
 from tracoco.settings import MethodChoice
 

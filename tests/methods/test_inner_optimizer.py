@@ -49,7 +49,7 @@ def test_loaded_from_a_checkpoint_it_goes_on_as_if_never_stopped(tmp_path: Path)
     inner, resumed, forgetful = make(), make(), make()
     for _ in range(3):
         inner.descend(loss)
-    save_checkpoint(tmp_path / "last.pt", {"method": inner.state_dict()})
+    save_checkpoint(tmp_path / "last.pt", {"step": 0, "method": inner.state_dict()})
     resumed.load_state_dict(load_checkpoint(tmp_path / "last.pt")["method"])
     forgetful.part.load_state_dict(copy.deepcopy(inner.part.state_dict()))
     for each in (inner, resumed, forgetful):

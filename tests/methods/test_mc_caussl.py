@@ -7,8 +7,9 @@ import torch
 from samples import make_batch, make_method
 from torch import Tensor, nn
 
+from tracoco.methods import build_method
 from tracoco.methods.mc_caussl import MCCauSSL
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.independence import dependence
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice

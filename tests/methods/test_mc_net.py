@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.inference.folding import ready_to_predict
+from tracoco.methods import build_method
 from tracoco.methods.mc_net import MCNet, MCNetPlus
-from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.methods.method import Method, RunFacts
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice

@@ -4,14 +4,8 @@ from torch import nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import dice_loss, supervised_loss
-from tracoco.methods.method import (
-    Method,
-    RunFacts,
-    StepOutput,
-    build_method,
-    evaluating,
-    uniform_noise,
-)
+from tracoco.methods import build_method
+from tracoco.methods.method import Method, RunFacts, StepOutput, evaluating, uniform_noise
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.settings import LossConfig, MethodChoice
 

@@ -6,7 +6,8 @@ from samples import make_batch, make_method
 from torch import nn
 
 from tracoco.inference.folding import ready_to_predict
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods import build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.decoders import SharedEncoder, released_rampup
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice

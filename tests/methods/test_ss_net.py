@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.losses.consistency import prediction_distance
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods import build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.ss_net import SSNet
 from tracoco.settings import MethodChoice
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 from samples import make_batch, make_method
 
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods import build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.student_teacher import StudentTeacher
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice

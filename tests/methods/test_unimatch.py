@@ -8,7 +8,8 @@ from samples import make_batch, make_method
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
-from tracoco.methods.method import RunFacts, build_method
+from tracoco.methods import build_method
+from tracoco.methods.method import RunFacts
 from tracoco.methods.unimatch import UniMatch
 from tracoco.networks.build import build_network
 from tracoco.settings import MethodChoice

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.project import survey as survey_module
+from tracoco.project import labels as label_reading
 from tracoco.project.case_statistics import CaseStatistics, Intensities
 from tracoco.project.fingerprint import (
     Fingerprint,
@@ -66,7 +66,7 @@ def test_the_label_reader_is_not_called_for_unlabelled_cases(
         opened.append(path.name)
         return reader.read_label(path)
 
-    monkeypatch.setattr(survey_module, "read_label", read_label)
+    monkeypatch.setattr(label_reading, "read_label", read_label)
     fingerprint(data, Splits(("a",), ("b", "u", "v"), ("c",), ()))
     assert opened == ["a.nii.gz", "c.nii.gz"]
 
@@ -181,7 +181,7 @@ def test_too_many_values_together_are_refused(data: Path, save: Save) -> None:
     for id_, first in (("a", 0), ("b", 120), ("c", 240)):
         values = np.arange(first, first + 120, dtype=np.int16).reshape(4, 5, 6)
         save(data / "labels" / f"{id_}.nii.gz", values)
-    with pytest.raises(UserError, match="hold 360 values together; at most 256"):
+    with pytest.raises(UserError, match="hold 360 values together; at most 254"):
         fingerprint(data)
 
 

@@ -282,7 +282,7 @@ def test_a_plan_from_before_scans_were_cropped_stays_what_it_was(
     path.write_text(path.read_text().replace("crop_to_content: true\n", ""))
     assert not read_plan(path).crop_to_content
     later = {"crop_to_content", "rescale", "resize_slices", "filters", "steps", "precision"}
-    later |= {"mirror_axes"}
+    later |= {"mirror_axes", "ignore_label", "class_colours"}
     later |= {"normalisation", "statistics_over", "window_mean_sd"}
     known = plan.model_dump(
         mode="json", exclude={"crop", "strides", "batch", "class_names", *later}

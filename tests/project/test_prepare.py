@@ -10,10 +10,12 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
+from samples import write_balls
 from worker_tasks import die_of_b
 
 from tracoco import files
 from tracoco.errors import UserError
+from tracoco.lock_file import TEMPORARY
 from tracoco.project import cases as sources
 from tracoco.project import prepare as prepare_module
 from tracoco.project.create import init_project
@@ -226,9 +228,10 @@ def test_content_is_read_again_only_where_size_or_time_differ(
     assert read == ["u.nii.gz"]  # its new time is known
 
 
-def test_half_files_of_a_killed_process_are_removed_once_they_are_old(project: Project) -> None:
+def test_half_files_of_a_process_elsewhere_are_removed_once_they_are_old(project: Project) -> None:
     project.store_root.mkdir()
-    old, new = (project.store_root / f".{n}.a.image.npy" for n in (1, 2))
+    name = f"{TEMPORARY}0badcafe.12.34.00000000.a.image"
+    old, new = (project.store_root / f"{name}{n}.npy" for n in (1, 2))
     for file in (old, new):
         file.write_bytes(b"half")
     os.utime(old, (1, 1))
@@ -322,3 +325,17 @@ def test_memory_does_not_grow_with_the_number_of_scans_and_again_takes_no_time(
     began = time.monotonic()
     assert prepare(project) == 500
     assert time.monotonic() - began < 5
+
+
+def test_parts_of_the_cases_are_prepared_apart_and_make_the_whole_store(tmp_path: Path) -> None:
+    data = write_balls(tmp_path / "data", labelled=3, unlabelled=2)
+    whole, shared = (init_project(data, tmp_path / name, validation=1) for name in ("a", "b"))
+    assert prepare(whole) == 5
+    assert prepare(shared, shard=(2, 2)) == 2
+    assert len(list(shared.store_root.glob("*.json"))) == 2
+    assert prepare(shared, shard=(1, 2)) == 3
+    arrays = sorted(file.name for file in whole.store_root.glob("*.npy"))
+    assert arrays == sorted(file.name for file in shared.store_root.glob("*.npy"))
+    for name in arrays:
+        ours, theirs = whole.store_root / name, shared.store_root / name
+        assert ours.read_bytes() == theirs.read_bytes(), name

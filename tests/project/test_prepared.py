@@ -46,8 +46,8 @@ def test_a_case_without_a_label_has_none(case: Case, plan: Plan) -> None:
 
 def test_the_label_must_still_fit(case: Case, plan: Plan, save: Save) -> None:
     assert case.label is not None
-    save(case.label, np.zeros((6, 6, 5), dtype=np.uint8))
-    with pytest.raises(UserError, match=r"has the shape \(6, 6, 5\), its image"):
+    save(case.label, np.zeros((6, 6, 7), dtype=np.uint8))
+    with pytest.raises(UserError, match=r"has the shape \(6, 6, 7\), its image .* leaves the grid"):
         prepare_case(case, plan)
 
 

@@ -1,3 +1,5 @@
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +9,12 @@ import numpy as np
 import pytest
 
 from tracoco.errors import UserError
+from tracoco.files import read_json, write_json
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
+from tracoco.project.normalise import normalise
 from tracoco.project.prepare import prepare
-from tracoco.project.preprocess import normalise
-from tracoco.project.store import Store, StoredCase, array_file
+from tracoco.project.store import Store, StoredCase, array_file, facts_file
 from tracoco.scans.reader import read_image, read_label
 
 Save = Callable[..., Path]
@@ -56,13 +59,55 @@ def test_arrays_are_mapped_once_and_cannot_be_changed(store: Store) -> None:
         first[0, 0, 0, 0] = 1
 
 
-def test_an_array_that_was_replaced_is_mapped_anew(store: Store, tmp_path: Path) -> None:
-    case = store.case("a")
-    before, file = case.image(), array_file(store.root, "a", "image")
-    np.save(tmp_path / "other.npy", np.full_like(before, 0.5))
-    (tmp_path / "other.npy").replace(file)
-    assert (case.image() == 0.5).all()
-    assert not (before == 0.5).all()
+def test_an_array_that_was_prepared_anew_is_mapped_anew(
+    store: Store, project: Project, data: Path
+) -> None:
+    before = store.case("a").image()
+    shutil.copy(data / "images" / "b.nii.gz", data / "images" / "a.nii.gz")
+    prepare(project)
+    assert np.array_equal(store.case("a").image(), store.case("b").image())
+    assert not np.array_equal(before, store.case("a").image())
+
+
+@pytest.mark.parametrize("part", ["image", "label", "foreground"])
+def test_a_flipped_bit_in_an_array_is_told_and_prepare_mends_it(
+    part: str, store: Store, project: Project
+) -> None:
+    file = array_file(store.root, "a", part)
+    content, before = file.read_bytes(), file.stat()
+    flipped = bytearray(content)
+    flipped[-5] ^= 4
+    file.write_bytes(flipped)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(UserError, match=rf"a\.{part}\.npy is damaged.*tracoco prepare"):
+        getattr(store.case("a"), part)()
+    prepare(project)
+    assert file.read_bytes() == content
+    getattr(store.case("a"), part)()
+
+
+def test_a_flipped_bit_in_the_facts_is_told_and_prepare_mends_it(
+    store: Store, project: Project
+) -> None:
+    file = facts_file(store.root, "a")
+    content = file.read_text()
+    assert '"spacing_mm": [\n    1.0' in content
+    file.write_text(content.replace('"spacing_mm": [\n    1.0', '"spacing_mm": [\n    3.0'))
+    with pytest.raises(UserError, match=r"a\.json is damaged.*tracoco prepare"):
+        store.case("a")
+    prepare(project)
+    assert store.case("a").spacing_mm == (1, 1, 1)
+
+
+def test_a_store_of_an_earlier_version_is_read_and_gets_its_digests_from_prepare(
+    store: Store, project: Project
+) -> None:
+    file = facts_file(store.root, "a")
+    known = read_json(file)
+    write_json(file, {key: known[key] for key in known.keys() - {"arrays", "digest"}})
+    store.case("a").image()
+    prepare(project)
+    assert read_json(file) == known
 
 
 def test_an_unlabelled_case_has_no_label(store: Store) -> None:

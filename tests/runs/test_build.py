@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.runs import build
-from tracoco.runs.build import planned, resolved, run_crop, run_method, run_strides
+from tracoco.runs.build import machine_name, planned, resolved, run_crop, run_method, run_strides
 
 
 def flat(plan: Plan) -> Plan:
@@ -175,3 +176,11 @@ def test_width_steps_and_precision_are_the_plans_unless_given(project: Project) 
     before = planned(load_config(None), old)
     assert (before.network.filters, before.training.steps) == (16, 2000)
     assert before.training.precision == "auto"
+
+
+def test_a_machine_is_named_by_its_processor_and_what_torch_uses_of_it(tmp_path: Path) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text("processor : 0\nmodel name\t: Some CPU: fast\nmodel name\t: Some CPU: fast\n")
+    capability = torch.backends.cpu.get_cpu_capability()
+    assert machine_name(torch.device("cpu"), told) == f"Some CPU: fast, {capability}"
+    assert machine_name(torch.device("cpu"), tmp_path / "none").endswith(f", {capability}")

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
-from tracoco.runs.folder import load_checkpoint, save_checkpoint
+from tracoco.files import content_hash
+from tracoco.runs.folder import load_checkpoint, load_with_digest, save_checkpoint
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
@@ -25,6 +26,34 @@ def test_a_file_cut_short_is_named(tmp_path: Path, keep: int) -> None:
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(UserError, match=r"last\.pt is damaged"):
         load_checkpoint(path)
+
+
+def test_every_flipped_bit_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, {"step": 3, "weights": torch.arange(20.0)})
+    content, told = path.read_bytes(), 0
+    places = range(0, 8 * len(content), 41)
+    for place in places:
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(UserError, match=r"last\.pt is damaged"):
+            load_checkpoint(path)
+        told += 1
+    assert told == len(places) > 300
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_digest_and_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "last.pt"
+    torch.save({"step": 3}, path)
+    assert load_checkpoint(path) == {"step": 3}
+
+
+def test_torch_reads_a_checkpoint_with_its_digest(tmp_path: Path) -> None:
+    path = tmp_path / "last.pt"
+    save_checkpoint(path, {"step": 3})
+    assert torch.load(path, weights_only=True) == {"step": 3}
+    assert load_with_digest(path) == ({"step": 3}, content_hash(path))
 
 
 def test_nothing_in_a_checkpoint_is_executed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tracoco import files
+from tracoco import errors
 from tracoco.config import Config, parse_config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
@@ -30,7 +30,7 @@ def test_a_failure_half_way_leaves_no_folder(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, text: str) -> None:
-        with files.full_disk_named(path):
+        with errors.full_disk_named(path):
             raise OSError(28, text)
 
     monkeypatch.setattr(run_folder, "write_text", full)

@@ -158,3 +158,10 @@ def test_numbers_that_are_not_finite_are_null_in_the_file(tmp_path: Path) -> Non
     (read,) = read_log(tmp_path / "log.jsonl")
     assert math.isnan(read.loss)
     assert math.isnan(read.health.class_fractions[0])
+
+
+def test_a_step_that_is_infinite_is_a_damaged_line(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": Infinity, "loss": 1.0}\n{"step": 1, "loss": 1.0}\n')
+    with pytest.raises(UserError, match="line 1 is no record of a step"):
+        read_log(path)

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from pydicom import dcmread
 from pydicom.dataset import Dataset
 from pydicom.uid import JPEGLosslessSV1, RLELossless
 from scans.dicom_samples import (
@@ -195,6 +196,27 @@ def test_compressed_slices_are_unpacked(tmp_path: Path) -> None:
     assert_placed(dicom.read_image(folder))
 
 
+@pytest.mark.parametrize("process", ["JPEGLosslessProcess14_1", "JPEGLosslessProcess14"])
+def test_series_packed_as_lossless_jpeg_are_unpacked(tmp_path: Path, process: str) -> None:
+    gdcm = pytest.importorskip("gdcm")
+    folder = write_series(tmp_path)
+    for file in folder.iterdir():
+        reader = gdcm.ImageReader()
+        reader.SetFileName(str(file))
+        assert reader.Read()
+        change = gdcm.ImageChangeTransferSyntax()
+        change.SetTransferSyntax(gdcm.TransferSyntax(getattr(gdcm.TransferSyntax, process)))
+        change.SetInput(reader.GetImage())
+        assert change.Change()
+        writer = gdcm.ImageWriter()
+        writer.SetFileName(str(file))
+        writer.SetFile(reader.GetFile())
+        writer.SetImage(change.GetOutput())
+        assert writer.Write()
+        assert dcmread(file).file_meta.TransferSyntaxUID.is_compressed
+    assert_placed(dicom.read_image(folder))
+
+
 def test_compression_that_cannot_be_unpacked_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +230,7 @@ def test_compression_that_cannot_be_unpacked_is_named(
 
     folder = write_series(tmp_path, change=claim)
     monkeypatch.setattr("pydicom.pixels.decoders.base.Decoder.is_available", False)
-    with pytest.raises(UserError, match=r"JPEG Lossless.*pip install pylibjpeg.*dcm2niix"):
+    with pytest.raises(UserError, match=r"JPEG Lossless.*pip install 'tracoco.dicom.'.*dcm2niix"):
         dicom.read_header(folder)
 
 

@@ -7,7 +7,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 from pydicom.dataset import Dataset
-from pydicom.uid import SecondaryCaptureImageStorage
+from pydicom.uid import DeflatedExplicitVRLittleEndian, SecondaryCaptureImageStorage
 from scans.dicom_samples import (
     OBLIQUE,
     ORIGIN,
@@ -15,13 +15,17 @@ from scans.dicom_samples import (
     VOXELS,
     make_frames,
     make_slice,
+    pack,
     position,
     save,
     write_series,
 )
+from scans.limits import little_memory
 
+from tracoco import memory
 from tracoco.errors import UserError
 from tracoco.scans import dicom
+from tracoco.scans.reader import read_image
 
 
 def at(places: Sequence[float]) -> Callable[[int, Dataset], None]:
@@ -115,8 +119,8 @@ def test_several_series_are_listed_with_their_counts(tmp_path: Path) -> None:
         dicom.read_header(tmp_path)
     lines = str(caught.value).splitlines()[1:]
     assert lines == [
-        "  1.2.3.4 (chest): 4 slices, e.g. a/00.dcm",
-        "  1.2.9 (scout): 2 slices, e.g. b/00.dcm",
+        "  1.2.3.4: 4 slices, e.g. a/00.dcm",
+        "  1.2.9: 2 slices, e.g. b/00.dcm",
     ]
 
 
@@ -181,3 +185,77 @@ def test_no_cut_slice_is_passed_over_in_silence(tmp_path: Path, kept: int) -> No
     last.write_bytes(last.read_bytes()[:kept])
     with pytest.raises(UserError, match=r"03\.dcm"):
         dicom.read_image(tmp_path)
+
+
+def deflated(path: Path, spare: bytes = b"") -> None:
+    slice_ = make_slice(VOXELS[0], ORIGIN)
+    slice_.file_meta.TransferSyntaxUID = DeflatedExplicitVRLittleEndian
+    slice_.add_new(0x00091010, "OB", spare)
+    save(slice_, path)
+
+
+def test_an_object_that_is_deflated_as_a_whole_is_never_unpacked(tmp_path: Path) -> None:
+    deflated(tmp_path / "a.dcm", bytes(2**26))
+    with little_memory(), pytest.raises(UserError, match="is deflated as a whole"):
+        dicom.read_header(tmp_path)
+
+
+def test_a_zip_that_unpacks_to_many_times_its_size_is_refused(tmp_path: Path) -> None:
+    slice_ = make_slice(VOXELS[0], ORIGIN)
+    slice_.add_new(0x00091010, "OB", bytes(80 * 2**20))
+    save(slice_, tmp_path / "series/a.dcm")
+    path = pack(tmp_path / "series", tmp_path / "a.zip")
+    with little_memory(), pytest.raises(UserError, match=r"a\.zip unpacks to 80 MiB"):
+        read_image(path)
+
+
+def test_slices_that_no_memory_holds_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 200)
+    with pytest.raises(UserError, match=r"reading it needs .* and 0\.0 GiB are available"):
+        read_image(write_series(tmp_path / "series"))
+
+
+def read_or_refused(folder: Path, at: int, change: bytes) -> None:
+    """Change bytes of one slice: what is not refused in one line is the same scan as before."""
+    expected = read_image(folder).array
+    path = folder / "02.dcm"
+    content = bytearray(path.read_bytes())
+    content[at : at + len(change)] = change
+    path.write_bytes(content)
+    with little_memory():
+        try:
+            found = read_image(folder)
+        except UserError as error:
+            problem = str(error)
+        else:
+            problem = ""
+            assert np.array_equal(found.array, expected)
+    assert "\n" not in problem
+    assert str(folder) in (problem or str(folder))
+
+
+TAGS = [b"\x28\x00\x10\x00", b"\x28\x00\x30\x00", b"\x20\x00\x32\x00", b"\xe0\x7f\x10\x00"]
+"""Rows, spacing, position, pixels."""
+
+
+@pytest.mark.parametrize("length", [b"\xff\xff\xff\xfe", b"\xff\xff\xff\xff", b"\0\0\0\x7f"])
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_huge_length_is_one_error_or_the_same_scan(
+    tmp_path: Path, tag: bytes, length: bytes
+) -> None:
+    folder = write_series(tmp_path / "series")
+    at = (folder / "02.dcm").read_bytes().index(tag)
+    read_or_refused(folder, at + (8 if tag == TAGS[-1] else 6), length)
+
+
+@pytest.mark.parametrize("wrong", [b"SQ", b"US", b"??", b"UN", b"\0\0"])
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_flipped_type_is_one_error_or_the_same_scan(
+    tmp_path: Path, tag: bytes, wrong: bytes
+) -> None:
+    folder = write_series(tmp_path / "series")
+    read_or_refused(folder, (folder / "02.dcm").read_bytes().index(tag) + 4, wrong)

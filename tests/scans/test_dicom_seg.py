@@ -151,14 +151,14 @@ def test_fractions_are_no_label_map(tmp_path: Path) -> None:
 
 
 def test_a_series_is_no_label(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has 0 DICOM segmentations; a label is one, or a NIfTI"):
+    with pytest.raises(UserError, match="has 0 DICOM segmentations; a label is one, a set"):
         dicom.read_label(write_series(tmp_path))
 
 
 def test_a_label_map_object_is_read_too(tmp_path: Path) -> None:
     folder = write_series(tmp_path)
     label = make_label((5, 3, 4))
-    stack, images = dicom_seg._source(folder)
+    stack, images = dicom_seg.series_images(folder)
     numbers = dicom_seg._segment_numbers(to_grid(label, stack.grid), [2, 500], stack)
     highdicom.seg.Segmentation(
         source_images=images,
@@ -191,3 +191,28 @@ def test_without_highdicom_it_says_what_to_install(
     with pytest.raises(UserError, match=r"pip install 'tracoco\[dicom\]'"):
         dicom_seg.write_segmentation(tmp_path / "x", VOXELS, NAMES, tmp_path)
     assert not (tmp_path / "x").exists()
+
+
+def test_an_anonymised_series_has_empty_tags_in_its_object(tmp_path: Path) -> None:
+    folder = write_series(tmp_path / "case")
+    for file in folder.iterdir():
+        image = dcmread(file)
+        for tag in dicom_seg.MAY_BE_EMPTY:
+            if tag in image:
+                delattr(image, tag)
+        image.save_as(file)
+    dicom_seg.check_series(folder, NAMES)
+    dicom_seg.write_segmentation(tmp_path / "seg.dcm", make_label((5, 3, 4)), NAMES, folder)
+    written = dcmread(tmp_path / "seg.dcm")
+    assert all(not written[tag].value for tag in dicom_seg.MAY_BE_EMPTY)
+    assert all("StudyDate" not in dcmread(file) for file in folder.iterdir())  # as it was
+
+
+def test_a_series_without_what_cannot_be_empty_is_refused_before_any_work(tmp_path: Path) -> None:
+    folder = write_series(tmp_path / "case")
+    for file in folder.iterdir():
+        image = dcmread(file)
+        del image.StudyInstanceUID
+        image.save_as(file)
+    with pytest.raises(UserError, match="lacks a tag that a DICOM segmentation of it must repeat"):
+        dicom_seg.check_series(folder, NAMES)

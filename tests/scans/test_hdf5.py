@@ -1,3 +1,4 @@
+import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -121,9 +122,87 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UserError, match="does not exist"):
         hdf5.read_header(tmp_path / "c.h5")
 
-    def broken(*_: object) -> NoReturn:
+    def broken(*_: object, **__: object) -> NoReturn:
         raise RuntimeError("bad object header")
 
-    monkeypatch.setattr(h5py.File, "items", broken)
+    monkeypatch.setattr(h5py.File, "get", broken)
     with pytest.raises(UserError, match=r"damaged header \(bad object header"):
         hdf5.read_header(write(tmp_path / "d.h5", image=VOLUME))
+
+
+def test_voxels_that_were_declared_and_never_written_are_no_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", (4, 4, 4), "f4", chunks=(2, 2, 2))
+        file.create_dataset("mask", (4, 4, 4), "u1")
+    for read in (hdf5.read_image, hdf5.read_label):
+        with pytest.raises(UserError, match=r"a\.h5 declares '/.*' and does not hold all of it"):
+            read(path)
+
+
+def test_one_missing_chunk_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("image", (4, 4, 4), "f4", chunks=(2, 2, 2))
+        data[:2] = 1
+        data[2:, :2] = 1
+    with pytest.raises(UserError, match="does not hold all of it"):
+        hdf5.read_image(path)
+
+
+def test_a_chunk_without_its_checksum_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("image", (2, 2, 2), "f4", chunks=(2, 2, 2), fletcher32=True)
+        data.id.write_direct_chunk((0, 0, 0), np.ones(8, "f4").tobytes(), filter_mask=1)
+    with pytest.raises(UserError, match="without its checksum"):
+        hdf5.read_image(path)
+
+
+def test_every_flip_of_a_voxel_under_a_checksum_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("image", data=VOLUME, chunks=VOLUME.shape, fletcher32=True)
+    content = path.read_bytes()
+    start = content.index(VOLUME.tobytes())
+    for at in range(start, start + VOLUME.nbytes):
+        flipped = bytearray(content)
+        flipped[at] ^= 4
+        path.write_bytes(flipped)
+        with pytest.raises(UserError, match="damaged"):
+            hdf5.read_image(path)
+
+
+def test_a_file_reads_no_other_file(tmp_path: Path) -> None:
+    write(tmp_path / "secret.h5", image=VOLUME)
+    (tmp_path / "secret.raw").write_bytes(VOLUME.tobytes())
+    layout = h5py.VirtualLayout(VOLUME.shape, VOLUME.dtype)
+    layout[:] = h5py.VirtualSource(str(tmp_path / "secret.h5"), "image", VOLUME.shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["image"] = h5py.ExternalLink(str(tmp_path / "secret.h5"), "image")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_virtual_dataset("image", layout)
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        outside = [(str(tmp_path / "secret.raw"), 0, h5py.h5f.UNLIMITED)]
+        file.create_dataset("image", VOLUME.shape, VOLUME.dtype, external=outside)
+    for name in "abc":
+        with pytest.raises(UserError, match=rf"{name}\.h5 has no voxels of .*never followed"):
+            hdf5.read_image(tmp_path / f"{name}.h5")
+
+
+def test_what_no_memory_holds_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("image", (20_000,) * 3, "f4", chunks=(100,) * 3)
+    assert path.stat().st_size < 10_000
+    with pytest.raises(UserError, match=r"a\.h5: reading it needs 89,407\.\d GiB of memory"):
+        hdf5.read_image(path)
+
+
+def test_a_chunk_that_unpacks_to_more_than_a_chunk_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("image", (2, 2, 2), "f4", chunks=(2, 2, 2), compression="gzip")
+        data.id.write_direct_chunk((0, 0, 0), zlib.compress(bytes(300 * 2**20)))
+    with pytest.raises(UserError, match="holds more than the 36 bytes"):
+        hdf5.read_image(path)

@@ -1,4 +1,6 @@
+import io
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ from numpy.lib import format as npy
 
 from tracoco.errors import UserError
 from tracoco.scans import arrays as numpy_arrays
+from tracoco.scans.reader import read_image
 
 VOLUME = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 LABEL = (VOLUME > 11).astype(bool)
@@ -72,5 +75,50 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     else:
         np.savez(path, image=VOLUME)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match=f"{name} .*damaged"):
+    with pytest.raises(UserError, match=f"{name} .*(damaged|cut short)"):
         numpy_arrays.read_image(path)
+
+
+@pytest.mark.parametrize("shape", [(20_000,) * 3, (2**40,) * 3, (2**62, 4, 4)])
+def test_an_absurd_shape_is_refused_before_anything_is_allocated(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    header = io.BytesIO()
+    facts = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, facts)
+    (tmp_path / "a.npy").write_bytes(header.getvalue())
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("image.npy", header.getvalue())
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(UserError, match=f"{name}: reading it needs .* GiB of memory"):
+            read_image(tmp_path / name)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_an_array_that_is_longer_than_declared_is_told(tmp_path: Path, compression: int) -> None:
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((2, 2, 2), np.float32))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", compression) as archive:
+        archive.writestr("image.npy", stream.getvalue() + bytes(2**24))
+    with pytest.raises(UserError, match="holds more than the 32 bytes"):
+        read_image(tmp_path / "a.npz")
+
+
+def test_another_compression_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, image=np.zeros((2, 2, 2), np.float32))
+    content = bytearray(path.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content[content.index(mark) + at] = 97
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.npz holds no array of numbers, or is damaged"):
+        read_image(path)
+
+
+@pytest.mark.parametrize("cut", range(6, 120, 7))
+def test_a_cut_header_is_one_error(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((2, 2, 2), np.float32))
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(UserError, match=r"a\.npy "):
+        read_image(path)

@@ -25,7 +25,7 @@ Save = Callable[..., Path]
         ("A.NII.GZ", "A"),
         ("x_0000.nii.gz", "x_0000"),
         ("a.hdr", "a"),
-        ("a.seg.nrrd", "a.seg"),
+        ("a.seg.nrrd", "a"),
         ("a.mhd", "a"),
         ("a.mgz", "a"),
         ("a.h5", "a"),
@@ -99,7 +99,9 @@ def test_a_label_lies_where_its_scan_lies(tmp_path: Path, source: str, target: s
 def test_labels_are_not_written_in_other_formats(tmp_path: Path, save: Save) -> None:
     grid = reader.read_grid(save(VOLUME)).grid
     for name in ("a.h5", "a.mgz", "a.hdr", "a.mhd", "a"):
-        with pytest.raises(UserError, match=r"written as \.nii\.gz, \.nii, \.nrrd, \.mha; choose"):
+        with pytest.raises(
+            UserError, match=r"written as \.nii\.gz, \.nii, \.seg\.nrrd, \.nrrd, \.mha; choose"
+        ):
             reader.write_label(tmp_path / name, VOLUME, grid)
 
 

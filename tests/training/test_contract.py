@@ -10,8 +10,8 @@ from samples import make_project
 
 from tracoco.config import DataConfig
 from tracoco.errors import UserError
-from tracoco.methods import METHODS, Needs, register_method
-from tracoco.methods.method import Method, StepOutput, resolved_choice
+from tracoco.methods import METHODS, Needs, register_method, resolved_choice
+from tracoco.methods.method import Method, StepOutput
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.settings import MethodChoice

@@ -26,10 +26,11 @@ from tracoco.methods import METHODS
 from tracoco.methods.masked_autoencoder import MaskedAutoencoder
 from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.project.plan import Plan
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.runs.log import StepRecord
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.step_cost import noise_batch
 from tracoco.training.trainer import Trainer
 

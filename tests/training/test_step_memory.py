@@ -26,7 +26,7 @@ from test_step_memory import make_plan
 from tracoco.training.step_cost import noise_batch
 from tracoco.presets import load_config
 from tracoco.runs.build import resolved, run_method
-from tracoco.training.distributed import StopRequest
+from tracoco.processes import StopRequest
 from tracoco.training.distributed import Process
 from tracoco.training.trainer import Trainer
 

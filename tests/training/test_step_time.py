@@ -11,9 +11,10 @@ from samples import make_batch
 from tracoco.config import TrainingConfig
 from tracoco.errors import Stopped
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
 from tracoco.training import step_time
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.step_time import FEWEST, StepTime, measured_step, timed_steps
 

@@ -11,18 +11,20 @@ from torch import nn
 
 from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
-from tracoco.errors import UserError
+from tracoco.errors import Stopped, UserError
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput
 from tracoco.methods.parts.co_training import CoTraining
 from tracoco.methods.supervised import Supervised
+from tracoco.processes import StopRequest
 from tracoco.runs.folder import load_checkpoint
 from tracoco.runs.log import read_log
 from tracoco.training.acceleration import Acceleration
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
+from tracoco.training.fit_result import FitResult
 from tracoco.training.logger import RunLogger, SilentDisplay
 from tracoco.training.optimizer import MOST_SKIPPED
-from tracoco.training.trainer import FitResult, Trainer, Validate, step_seed
+from tracoco.training.trainer import Trainer, Validate, step_seed
 
 ALONE = Process(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}
@@ -118,6 +120,59 @@ def test_a_stop_finishes_the_step_and_saves(tmp_path: Path) -> None:
     # Asked during the validation after step 2, it takes step 3, saves and ends.
     assert result == FitResult(steps=3, signal=15)
     assert load_checkpoint(tmp_path / "last.pt")["step"] == 3
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_stop_does_not_wait_for_a_validation_and_the_resumed_run_begins_with_it(
+    tmp_path: Path, at: int
+) -> None:
+    """The signal comes while cases are scored (0), or during the step before (1)."""
+    scores = {2: 0.5, 4: 0.7, 6: 0.6}
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    whole = trainer(tmp_path / "whole")
+    run(whole, validate=lambda _: scores[whole.step])
+    made, request = trainer(tmp_path / "parts"), StopRequest()
+
+    def validate(_: Method) -> float:
+        if at == 0 and made.step == 4:
+            request.signal = 15
+            raise Stopped("stopped", 15)  # as `mean_dice` does before its next windows
+        request.signal = 15 if made.step == 2 and at else 0
+        return scores[made.step]
+
+    first = run(made, validate=validate, request=request)
+    assert first == FitResult(steps=4 if at == 0 else 3, signal=15)
+    resumed = trainer(tmp_path / "parts")
+    resumed.resume()
+    run(resumed, validate=lambda _: scores[resumed.step])
+    for a, b in zip(weights(whole.method), weights(resumed.method), strict=True):
+        assert torch.equal(a, b)
+    logs = [read_log(tmp_path / name / "log.jsonl") for name in ("whole", "parts")]
+    kept = [[(each.step, each.loss, each.validation_dice) for each in log] for log in logs]
+    assert kept[0] == kept[1]
+    best = [load_checkpoint(tmp_path / name / "best.pt") for name in ("whole", "parts")]
+    assert [(each["step"], each["best"]) for each in best] == [(4, 0.7)] * 2
+
+
+def test_a_stop_in_a_step_that_a_validation_follows_saves_before_it(tmp_path: Path) -> None:
+    made, request, asked = trainer(tmp_path), StopRequest(signal=10), list[int]()
+    batches = some_batches(0, 6)
+    next(batches)
+    made.step = 1
+
+    def validate(_: Method) -> float:
+        asked.append(made.step)
+        return 0.5
+
+    with RunLogger(tmp_path, 1, SHARES, SilentDisplay(), advice="rest") as logger:
+        result = made.fit(batches, logger, request, validate)
+    assert (result, asked) == (FitResult(steps=2, signal=10), [])
+    assert load_checkpoint(tmp_path / "last.pt")["step"] == 2
+    resumed = trainer(tmp_path)
+    resumed.resume()
+    run(resumed, stop=2, validate=validate)
+    assert (asked, resumed.best) == ([2], 0.5)
 
 
 def test_a_loss_that_is_not_finite_names_terms_and_cases_and_touches_nothing(

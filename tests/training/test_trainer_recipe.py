@@ -13,12 +13,14 @@ from tracoco.data.batch import Batch
 from tracoco.methods import METHODS, method_class, method_row
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
+from tracoco.processes import StopRequest
 from tracoco.runs.folder import load_checkpoint, method_state
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
+from tracoco.training.fit_result import FitResult
 from tracoco.training.logger import RunLogger
-from tracoco.training.trainer import FitResult, Trainer, Validate
+from tracoco.training.trainer import Trainer, Validate
 
 ALONE = Process(0, 1, torch.device("cpu"))
 SHARES = {"background": 0.5, "organ": 0.5}

@@ -18,13 +18,14 @@ from samples import make_batch, make_method
 from tracoco.config import Config, parse_config
 from tracoco.data.batch import Batch
 from tracoco.errors import UserError
-from tracoco.methods import METHODS
-from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.methods import METHODS, build_method
+from tracoco.methods.method import Method, RunFacts
 from tracoco.networks.build import build_network
+from tracoco.processes import StopRequest
 from tracoco.settings import MethodChoice
 from tracoco.testing.two_ranks import digest, keep_equal
 from tracoco.training import pseudo_label_monitor as unlabelled_weight
-from tracoco.training.distributed import Process, StopRequest, joined_process
+from tracoco.training.distributed import Process, joined_process
 from tracoco.training.trainer import Trainer
 
 OWN = (

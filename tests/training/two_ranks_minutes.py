@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tracoco.presets import load_config
+from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
 from tracoco.training import step_time
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
 

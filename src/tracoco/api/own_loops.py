@@ -11,8 +11,8 @@ from tracoco.data.batch import TensorPair
 from tracoco.data.crop_positions import draw_anywhere, draw_second, start_ranges
 from tracoco.errors import UserError
 from tracoco.geometry import Size, overlap
+from tracoco.methods import build_method as build
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.methods.method import build_method as build
 from tracoco.settings import MethodChoice
 
 

@@ -11,24 +11,28 @@ from typing import TYPE_CHECKING, Literal
 from tracoco.config import Config
 from tracoco.console import counted, progress_console, say
 from tracoco.errors import UserError, raise_all
+from tracoco.lock import only_writer
+from tracoco.processes import interrupted_by_signals
 from tracoco.project.check.check import Checked, TrainingNeeds, gather
 from tracoco.project.check.check import check as check_material
 from tracoco.project.check.problems import Row, noted
 from tracoco.project.create import (
     Proposal,
     SplitChoice,
-    check_free,
     create_project,
+    new_project,
     propose,
 )
 from tracoco.project.folder import Project
+from tracoco.project.label_table import AS_DRAWN, LabelChoice
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
 from tracoco.project.machine import Device
 from tracoco.project.plan import Plan
 from tracoco.project.prepare import prepare as fill_store
-from tracoco.project.transaction import only_writer
+from tracoco.project.transaction import remove_abandoned
 from tracoco.project.update import Update, apply_update, propose_update
 from tracoco.runs.build import resolved
+from tracoco.shards import Shard, shard_of
 from tracoco.studies.paper.case_lists import listed_splits
 from tracoco.studies.paper.downloads import PaperData, find_paper_data, write_scans
 from tracoco.training.step_cost import step_memory, step_seconds
@@ -59,6 +63,7 @@ class _Request:
     data: Path
     out: Path | None
     choice: SplitChoice
+    drawn: LabelChoice = AS_DRAWN
     labels: Path | None = None
     layout: str | None = None
     paper_split: str | None = None
@@ -101,6 +106,7 @@ class _Request:
             "--test": self.choice.test,
             "--hide-labels": self.choice.hide_labels,
             "--group-pattern": self.choice.group_pattern,
+            "--ignore-label": self.drawn.ignore,
             "--paper-split": self.paper_split,
             "--paper-data": self.paper_data,
             "--memory-gb": self.memory_gb,
@@ -124,6 +130,9 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
     test: int = 0,
     group_pattern: str | None = None,
     hide_labels: int | None = None,
+    ignore_label: int | None = None,
+    drawn_slices: Literal["sagittal", "coronal", "axial"] | None = None,
+    label_table: Path | str | None = None,
     paper_split: str | None = None,
     paper_data: str | None = None,
     partial: bool = False,
@@ -149,6 +158,11 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         group_pattern: regular expression that finds the patient in a case's name; all cases of a
             patient go to the same part of the split.
         hide_labels: use this many labels only, to simulate having few.
+        ignore_label: value in the labels of voxels that nobody has drawn; they count as unlabelled.
+        drawn_slices: `axial`, `coronal` or `sagittal`: such slices of a label without any
+            structure were not drawn, and count as unlabelled.
+        label_table: CSV or JSON file that says of single labels which structures and slices are
+            drawn.
         paper_split: `la`, `pancreas`, `brats19` or `acdc`: the split of the paper.
         paper_data: the same names: a data set of the paper as it is downloaded.
         partial: the download is not complete.
@@ -168,6 +182,9 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         labels=None if labels is None else Path(labels),
         layout=layout,
         choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
+        drawn=LabelChoice(
+            ignore_label, drawn_slices, None if label_table is None else Path(label_table)
+        ),
         paper_split=paper_split,
         paper_data=paper_data,
         partial=partial,
@@ -215,18 +232,26 @@ def _training_needs(plan: Plan, *, progress: bool) -> TrainingNeeds:
     return TrainingNeeds(memory.kept if memory else None, step_seconds(config, plan) * steps, steps)
 
 
-def prepare(project: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Project:
+def prepare(
+    project: ProjectPath,
+    *,
+    workers: int | None = None,
+    shard: Shard | None = None,
+    progress: bool = True,
+) -> Project:
     """Normalise and resample the scans of a project; cases that are prepared already are kept.
 
     Args:
         project: the project, or its folder.
         workers: processes that read scans; as many as suit machine and data by default.
+        shard: (k, n): only the k-th of n parts of the scans, for several machines.
         progress: show progress on standard error.
     """
     opened = opened_project(project)
-    console = progress_console() if progress else None
-    with counted("preparing", len(opened.load_splits().ids), console) as on_case:
-        fill_store(opened, on_case, workers)
+    ids, console = opened.load_splits().ids, progress_console() if progress else None
+    stop = interrupted_by_signals("stopped; cases that are prepared are kept by the same command")
+    with stop, counted("preparing", len(shard_of(ids, shard or (1, 1))), console) as on_case:
+        fill_store(opened, on_case, workers, shard)
     return opened
 
 
@@ -244,8 +269,7 @@ def _create(request: _Request) -> InitResult:
     request.check_new()
     if request.dry_run:
         return InitResult(None, _proposal(request, _found(request)))
-    check_free(request.project)
-    with _written(request) as found:
+    with new_project(request.project), _written(request) as found:
         proposal = _proposal(request, found)
         with counted("reading scans", len(proposal.cases), request.console) as on_case:
             project = create_project(
@@ -270,8 +294,10 @@ def _update(request: _Request) -> InitResult:
             "make a project without --paper-data to add scans to"
         )
     found = find_cases(request.data, request.labels, request.layout or before or None)
-    with nullcontext() if request.dry_run else only_writer(project.root):
-        update = propose_update(project, found)
+    with nullcontext() if request.dry_run else only_writer(project.root, "init --update"):
+        if not request.dry_run:
+            remove_abandoned(project.root)
+        update = propose_update(project, found, request.drawn)
         if update.changed and not request.dry_run:
             scans = len(update.proposal.cases)
             with counted("reading scans", scans, request.console) as on_case:
@@ -291,7 +317,7 @@ def _found(request: _Request) -> Found:
 
 def _proposal(request: _Request, found: Found) -> Proposal:
     lists = partial(listed_splits, request.paper_split) if request.paper_split else None
-    return propose(found, replace(request.choice, lists=lists))
+    return propose(found, replace(request.choice, lists=lists), request.drawn)
 
 
 @contextmanager
@@ -301,8 +327,7 @@ def _written(request: _Request) -> Iterator[Found]:
         yield _found(request)
         return
     found = find_paper_data(request.paper_data, request.data, partial=request.partial)
-    root, folder = request.project, request.project / WRITTEN_SCANS
-    existed = root.exists()
+    folder = request.project / WRITTEN_SCANS
     try:
         with counted("writing scans", len(found.cases), request.console) as on_case:
             crop = request.crop_by_label
@@ -310,8 +335,6 @@ def _written(request: _Request) -> Iterator[Found]:
         yield _as_found(request.paper_data, found)
     except BaseException:
         rmtree(folder, ignore_errors=True)
-        if root.is_dir() and not existed:
-            root.rmdir()
         raise
 
 

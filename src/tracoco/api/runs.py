@@ -5,30 +5,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from tracoco.api.predictions import CheckpointName, predict
 from tracoco.api.projects import ProjectPath, folder_of, opened_project
+from tracoco.api.view import View, view
 from tracoco.config import Config
 from tracoco.console import progress_console
 from tracoco.errors import UserError
-from tracoco.evaluation.context_sensitivity import (
-    ContextChoice,
-    ContextSensitivity,
-    measure_context,
-)
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.evaluation.scores import Evaluation, chosen_protocol
+from tracoco.inference.ensemble import Members
 from tracoco.inference.manifest import PredictedCase
-from tracoco.inference.predict import predict_scans
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.prediction import Prediction
+from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config, settings_words, with_overrides
 from tracoco.project.folder import Project
-from tracoco.reporting.comparison import ComparisonRow, compare_runs
+from tracoco.reporting.comparison import compare_runs
 from tracoco.reporting.page import write_report
+from tracoco.reporting.pairs import Comparison, compare_with_pairs
+from tracoco.reporting.project_page import write_project_report
 from tracoco.reporting.run_record import RunRecord, ScoreSet
 from tracoco.runs.folder import RunFolder, Weights
 from tracoco.text import html_table
+from tracoco.training.slurm import join_slurm_tasks
 from tracoco.training.train import train as train_run
 
-CheckpointName = Literal["last", "best"]
 RecipeName = Literal["common", "released"]
 
 
@@ -67,10 +67,19 @@ class Run:
         *,
         checkpoint: CheckpointName = "last",
         weights: Weights = "averaged",
+        members: Members = "first",
+        mirror: bool = False,
         device: str = "auto",
     ) -> Predictor:
-        """The run as a function from a scan to its labels."""
-        return Predictor.load(self.folder, checkpoint=checkpoint, weights=weights, device=device)
+        """The run as a function from a scan to its labels; options of `tune` are left out."""
+        return Predictor.load(
+            self.folder,
+            checkpoint=checkpoint,
+            weights=weights,
+            members=members,
+            mirror=mirror,
+            device=device,
+        )
 
     @overload
     def predict(
@@ -98,14 +107,13 @@ class Run:
             out: folder of the predictions, or a file for one scan.
             spacing_mm: of an array or a tensor.
             options: with `out`, those of `tracoco.predict`. Without it, of these `checkpoint`,
-                `weights`, `maps`, `cct` and `device`.
+                `weights`, `members`, `mirror`, `maps`, `cct` and `device`.
         """
         if out is None:
             return self._predict_one(source, spacing_mm, **options)
         if not isinstance(source, Project | Path | str):
             raise UserError(
-                f"a {type(source).__name__} is not written by its path; leave `out` out and call "
-                "`write` of the prediction"
+                f"a {type(source).__name__} is not written by its path; `write` its prediction"
             )
         return predict(self, source, out, **options)
 
@@ -124,6 +132,10 @@ class Run:
     def report(self, scores: Sequence[Path | str] = ()) -> Path:
         """Write one HTML page about the run; its path."""
         return report(self, scores)
+
+    def view(self, **options: Any) -> View:
+        """Show scans, labels and predictions in a notebook; options of `tracoco.view`."""
+        return view(self, **options)
 
     def _repr_html_(self) -> str:
         """A small table for a notebook."""
@@ -178,16 +190,17 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         progress: show progress on standard error, or in a notebook.
     """
-    changes = [f"method.name={method}"] if method else []
-    changes += [f"recipe={recipe}"] if recipe else []
-    changes += [f"training.minutes={minutes}"] if minutes is not None else []
-    changes += [f"seed={seed}"] if seed is not None else []
+    given = {"method.name": method, "recipe": recipe, "training.minutes": minutes, "seed": seed}
+    changes = [f"{name}={value}" for name, value in given.items() if value is not None]
     changes += ["training.select_on=test"] if select_on_test else []
     changes += settings_words(settings)
     config = load_config(preset, changes)
     check_length(changes, config.training.minutes)
+    join_slurm_tasks()
     opened = opened_project(project)
-    folder = Path(out) if out else opened.runs_root / _run_name(config)
+    released = "-released" * (config.recipe == "released")  # such runs stand beside the others
+    name = f"{config.method.name}{released}-seed{config.seed}"
+    folder = Path(out) if out else opened.runs_root / name
     result = train_run(
         opened,
         config,
@@ -201,12 +214,6 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     return Run(folder, result.steps, result.signal, result.leads)
 
 
-def _run_name(config: Config) -> str:
-    """Of a run's folder; runs of the released recipe stand beside those of the common one."""
-    released = "-released" if config.recipe == "released" else ""
-    return f"{config.method.name}{released}-seed{config.seed}"
-
-
 def check_length(changes: list[str], minutes: float | None) -> None:
     """Refuse two lengths in one call; the steps of a preset give way to minutes."""
     given = with_overrides({}, changes).get("training") or {}
@@ -215,53 +222,6 @@ def check_length(changes: list[str], minutes: float | None) -> None:
             f"{minutes:g} minutes and training.steps={given['steps']} both say how long the run "
             "is; keep one"
         )
-
-
-def predict(  # noqa: PLR0913 - each is an option of the command, with the same default
-    run: Run | Path | str,
-    source: ProjectPath,
-    out: Path | str,
-    *,
-    checkpoint: CheckpointName = "last",
-    weights: Weights = "averaged",
-    maps: Sequence[str] = (),
-    dicom_seg: bool = False,
-    cct: bool = False,
-    shard: tuple[int, int] | None = None,
-    redo: bool = False,
-    device: str = "auto",
-    progress: bool = True,
-) -> list[PredictedCase]:
-    """Segment scans, each on its own grid; predictions of the same weights are kept.
-
-    Args:
-        run: the run, or its folder.
-        source: a scan, a folder of scans, or a project, which stands for its test set.
-        out: folder of the predictions, or a file for one scan.
-        checkpoint: `last` or `best`.
-        weights: `averaged` where the run has averaged weights, or `raw`.
-        maps: further files, of `probability`, `entropy` and `disagreement`.
-        dicom_seg: also write DICOM segmentations of DICOM series.
-        cct: remove components below 1/1500 of the scan.
-        shard: (k, n): only the k-th of n parts of the scans.
-        redo: predict again what is there already.
-        device: `auto`, `cpu`, `cuda:N` or `mps`.
-        progress: show progress on standard error.
-    """
-    return predict_scans(
-        Run.load(run).folder,
-        folder_of(source),
-        Path(out),
-        checkpoint=checkpoint,
-        weights=weights,
-        cct=cct,
-        maps=maps,
-        dicom_seg=dicom_seg,
-        shard=shard,
-        redo=redo,
-        device=device,
-        console=progress_console() if progress else None,
-    )
 
 
 def evaluate(
@@ -287,53 +247,31 @@ def evaluate(
     return evaluate_predictions(Path(prediction), folder_of(truth), conventions)
 
 
-def compare(runs: Run | Path | str | Sequence[Run | Path | str]) -> list[ComparisonRow]:
-    """One row for each evaluated folder of predictions of each run, or of one run."""
-    given = [runs] if isinstance(runs, Run | Path | str) else runs
-    return compare_runs([Run.load(run).folder for run in given])
-
-
-def report(run: Run | Path | str, scores: Sequence[Path | str] = ()) -> Path:
-    """Write one HTML page about a run; its path.
+def compare(
+    runs: Run | Path | str | Sequence[Run | Path | str], *, csv: Path | str | None = None
+) -> Comparison:
+    """One row for each evaluated folder of predictions, and one for every two of these.
 
     Args:
-        run: the run, or its folder.
+        runs: the runs, or one of them, or their folders.
+        csv: also write the rows to this file, and the pairs to NAME-pairs.csv beside it.
+    """
+    given = [runs] if isinstance(runs, Run | Path | str) else runs
+    folders = [Run.load(run).folder for run in given]
+    return compare_with_pairs(folders, None if csv is None else Path(csv))
+
+
+def report(run: Run | ProjectPath, scores: Sequence[Path | str] = ()) -> Path:
+    """Write one HTML page about a run, or about a project with CSV files beside it; its path.
+
+    Args:
+        run: the run or the project, or its folder.
         scores: further `scores.json` files, of predictions outside the run's folder.
     """
+    if not isinstance(run, Run) and opened_project(run).exists:
+        if scores:
+            raise UserError("--scores is for the report of a run; leave it out for a project")
+        return write_project_report(opened_project(run))
+    if isinstance(run, Project):
+        raise UserError(f"{run.root} is no project")
     return write_report(Run.load(run).folder, [Path(each) for each in scores])
-
-
-def context(  # noqa: PLR0913 - each is an option of the command, with the same default
-    run: Run | Path | str,
-    data: ProjectPath,
-    *,
-    shifts: int = 20,
-    checkpoint: CheckpointName = "last",
-    weights: Weights = "averaged",
-    seed: int = 0,
-    device: str = "auto",
-    progress: bool = True,
-) -> ContextSensitivity:
-    """Measure how much predictions depend on what surrounds a voxel.
-
-    Args:
-        run: the run, or its folder.
-        data: a scan, a folder of scans, or a project, which stands for its test set.
-        shifts: pairs of crops of each scan.
-        checkpoint: `last` or `best`.
-        weights: `averaged` where the run has averaged weights, or `raw`.
-        seed: changes where the crops lie.
-        device: `auto`, `cpu`, `cuda:N` or `mps`.
-        progress: show progress on standard error.
-    """
-    if shifts < 1:
-        raise UserError(f"{shifts} shifts measure nothing; ask for 1 or more")
-    return measure_context(
-        Run.load(run).folder,
-        folder_of(data),
-        ContextChoice(shifts, seed),
-        checkpoint=checkpoint,
-        weights=weights,
-        device=device,
-        console=progress_console() if progress else None,
-    )

@@ -8,9 +8,11 @@ from typing import NoReturn
 
 # In the order in which the help lists the commands.
 from tracoco.cli import demo, init, plan, check, prepare, train, self_train  # isort: skip
-from tracoco.cli import predict, evaluate, context, report, compare, benchmark, paper  # isort: skip
-from tracoco.cli import import_, methods, presets  # isort: skip
+from tracoco.cli import predict, evaluate, context, view, report, compare  # isort: skip
+from tracoco.cli import benchmark, paper, next_, update, serve, tune, export, submit  # isort: skip
+from tracoco.cli import import_, methods, presets, doctor  # isort: skip
 from tracoco.cli.app import app
+from tracoco.console import plain_output
 from tracoco.errors import Stopped, UserError
 
 __all__ = [
@@ -20,11 +22,14 @@ __all__ = [
     "compare",
     "context",
     "demo",
+    "doctor",
     "evaluate",
+    "export",
     "import_",
     "init",
     "main",
     "methods",
+    "next_",
     "paper",
     "plan",
     "predict",
@@ -32,12 +37,22 @@ __all__ = [
     "presets",
     "report",
     "self_train",
+    "serve",
+    "submit",
     "train",
+    "tune",
+    "update",
+    "view",
 ]
 
 
 def main() -> NoReturn:
     """Run one command: 0 when it did what was asked, 2 when the user has to change something."""
+    with plain_output():
+        _run()
+
+
+def _run() -> NoReturn:
     try:
         app()
     except Stopped as error:

@@ -17,7 +17,6 @@ def _version(wanted: bool) -> None:
 app = typer.Typer(
     epilog="Start with: tracoco demo",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -46,6 +45,20 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; repeat for several."),
 ]
+
+
+def complete_method(start: str) -> list[str]:
+    """Names of methods, for the completion of a shell."""
+    from tracoco.methods import METHODS
+
+    return [name for name in METHODS if name.startswith(start)]
+
+
+def complete_preset(start: str) -> list[str]:
+    """Names of presets, for the completion of a shell."""
+    from tracoco.presets import preset_names
+
+    return [name for name in preset_names() if name.startswith(start)]
 
 
 @app.callback()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tracoco.cli.app import AsJson, Device, app
-from tracoco.console import print_json, print_table, progress_console
+from tracoco.console import print_json, print_table
 from tracoco.errors import raise_all
 
 
@@ -36,14 +36,15 @@ def benchmark(
 
     Example: tracoco benchmark grid.yaml --project hippocampus=hippocampus --jobs 2
     """
-    from tracoco.studies.benchmark.command import BenchmarkRequest
-
     kept = results or grid.with_suffix("")
-    request = BenchmarkRequest(grid, tuple(projects), kept, jobs, device)
     if worker:
-        request.work()
+        from tracoco.studies.benchmark.command import BenchmarkRequest
+
+        BenchmarkRequest(grid, tuple(projects), kept, jobs, device).work()
         return
-    shown = request.run(None if as_json else progress_console())
+    from tracoco.api.studies import benchmark as run_grid
+
+    shown = run_grid(grid, projects, results=kept, jobs=jobs, device=device, progress=not as_json)
     if as_json:
         print_json({"rows": shown.rows})
     else:

@@ -29,7 +29,7 @@ def context(
 
     Example: tracoco context heart/runs/tracoco-seed0 heart
     """
-    from tracoco.api.runs import context as measure_context
+    from tracoco.api.studies import context as measure_context
     from tracoco.reporting.tables import context_table
 
     result = measure_context(

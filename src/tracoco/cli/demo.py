@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tracoco.cli.app import AsJson, Device, Seed, app
-from tracoco.console import print_json, print_table, progress_console
+from tracoco.console import print_json, print_table
 
 
 @app.command()
@@ -23,10 +23,10 @@ def demo(
 
     Example: tracoco demo --out demo --seed 1
     """
-    from tracoco.demo.run import run_demo
+    from tracoco.api.studies import run_demo
     from tracoco.reporting.tables import comparison_table
 
-    result = run_demo(out, seed, device, None if as_json else progress_console())
+    result = run_demo(out, seed=seed, device=device, progress=not as_json)
     if as_json:
         print_json(result.to_json())
         return

@@ -1,7 +1,7 @@
 """`tracoco init`: create a project from a folder of scans, or add scans to one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tracoco.project.cases import Case
     from tracoco.project.create import Proposal
     from tracoco.project.update import Update
+
+
+DrawnSlices = Literal["sagittal", "coronal", "axial"]
 
 
 @app.command()
@@ -36,6 +39,17 @@ def init(
     ] = None,
     hide_labels: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Use only N labels, as a simulation.")
+    ] = None,
+    ignore_label: Annotated[
+        int | None, typer.Option(metavar="N", help="Value of voxels that nobody has drawn.")
+    ] = None,
+    drawn_slices: Annotated[
+        DrawnSlices | None,
+        typer.Option(help="Such slices without any structure were not drawn."),
+    ] = None,
+    label_table: Annotated[
+        Path | None,
+        typer.Option(help="CSV or JSON: which structures and slices of each label are drawn."),
     ] = None,
     paper_split: Annotated[
         str | None, typer.Option(help="Split of the paper: la, pancreas, brats19 or acdc.")
@@ -85,6 +99,9 @@ def init(
         test=test,
         group_pattern=group_pattern,
         hide_labels=hide_labels,
+        ignore_label=ignore_label,
+        drawn_slices=drawn_slices,
+        label_table=label_table,
         paper_split=paper_split,
         paper_data=paper_data,
         partial=partial,
@@ -126,9 +143,10 @@ def _print_update(result: "InitResult", *, written: bool) -> None:
     update = result.update
     assert update is not None  # noqa: S101 - the caller has one
     _print_pairing(result.proposal, update)
+    redrawn = f"{len(update.redrawn)} drawn otherwise, " if update.redrawn else ""
     print(
         f"{len(update.added)} added, {len(update.newly_labelled)} newly labelled, "
-        f"{update.unchanged} unchanged"
+        f"{redrawn}{update.unchanged} unchanged"
     )
     if written and result.project:
         print(f"next: tracoco prepare {result.project.root}")

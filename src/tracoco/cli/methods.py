@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tracoco.cli.app import AsJson, app
+from tracoco.cli.app import AsJson, app, complete_method
 from tracoco.console import print_json, print_table, say
 from tracoco.errors import UserError
 
@@ -37,7 +37,10 @@ LEGEND = (
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show everything about this method.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show everything about this method.", autocompletion=complete_method),
+    ] = None,
     family: Annotated[
         str | None, typer.Option(help="Only of this family, e.g. co-training or mixing.")
     ] = None,

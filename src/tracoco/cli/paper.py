@@ -1,12 +1,13 @@
 """`tracoco paper`: every table and figure of the paper as a command."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tracoco.cli.app import AsJson, Device, Overrides, app
-from tracoco.console import print_json, print_table, progress_console
+from tracoco.console import print_json, print_table
 
 
 @app.command()
@@ -46,28 +47,31 @@ def paper(
 
     Example: tracoco paper component-ablation --project la=heart --seeds 3
     """
-    from tracoco.studies.paper.contents import contents_table, paper_content
-    from tracoco.studies.paper.request import PaperRequest, parse_projects
-
     if name is None:
-        contents = contents_table()
+        from tracoco.studies.paper.contents import list_paper
+
+        contents = list_paper()
         if as_json:
-            print_json({"rows": contents})
+            print_json({"rows": [asdict(row) for row in contents]})
         else:
             for row in contents:
-                print(f"{row['name']:22} {row['kind']:7} {row['title']}")
+                print(f"{row.name:22} {row.kind:7} {row.title}")
         return
-    request = PaperRequest(
-        parse_projects(projects or []),
-        preset,
-        tuple(overrides or ()),
-        labelled,
-        seeds,
-        best_on_test,
-        device,
-        None if as_json else progress_console(),
+    from tracoco.api.studies import paper as show
+
+    shown = show(
+        name,
+        projects=projects or (),
+        seeds=seeds,
+        preset=preset,
+        settings=overrides or (),
+        labelled=labelled,
+        rows=rows or (),
+        best_on_test=best_on_test,
+        out=out,
+        device=device,
+        progress=not as_json,
     )
-    shown = paper_content(name, request, rows=tuple(rows or ()), out=out)
     if as_json:
         print_json(shown.values)
         return

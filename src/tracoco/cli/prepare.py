@@ -14,15 +14,25 @@ def prepare(
         int | None,
         typer.Option(min=1, help="Number of processes. Default: chosen by machine and data."),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="K/N", help="Prepare only the K-th of N parts of the scans."),
+    ] = None,
 ) -> None:
     """Normalise and resample the scans; cases that are prepared already are kept.
 
     Example: tracoco prepare heart
     """
     from tracoco.api.projects import prepare as prepare_scans
+    from tracoco.shards import parse_shard, shard_of
 
-    opened = prepare_scans(project, workers=workers)
+    part = parse_shard(shard) if shard else None
+    opened = prepare_scans(project, workers=workers, shard=part)
     splits = opened.load_splits()
+    if part:
+        print(f"{len(shard_of(splits.ids, part))} cases of part {shard} in {opened.store_root}")
+        print(f"next, once all parts are done: tracoco prepare {project}, which adds what is left")
+        return
     print(f"{len(splits.ids)} cases in {opened.store_root}")
     print(f"next: tracoco train {project}{'' if splits.unlabelled else ' --method supervised'}")
     if not splits.unlabelled and len(splits.labelled) > 1:

@@ -4,23 +4,27 @@ from typing import Annotated
 
 import typer
 
-from tracoco.cli.app import AsJson, app
+from tracoco.cli.app import AsJson, app, complete_preset
 from tracoco.console import print_json
 
 
 @app.command()
 def presets(
-    name: Annotated[str | None, typer.Argument(help="Print this preset.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Print this preset.", autocompletion=complete_preset)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the presets, or print one and those that it is based on."""
-    from tracoco.presets import preset_chain, preset_names, preset_text, read_preset
+    from tracoco.presets import list_presets, preset_chain, preset_text
 
-    names = [name] if name else preset_names()
-    if as_json:
-        print_json({"rows": [{"preset": each, "settings": read_preset(each)} for each in names]})
-    elif name:
+    if name and not as_json:
         print("\n".join(preset_text(each) for each in preset_chain(name)), end="")
+        return
+    entries = list_presets([name] if name else None)
+    if as_json:
+        rows = [{"preset": each.name, "settings": each.settings} for each in entries]
+        print_json({"rows": rows})
     else:
-        for each in names:
-            print(f"{each:24} {preset_text(each).splitlines()[0].removeprefix('# ')}")
+        for each in entries:
+            print(f"{each.name:24} {each.about}")

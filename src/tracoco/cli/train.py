@@ -10,6 +10,8 @@ from tracoco.cli.app import (
     Overrides,
     ProjectFolder,
     app,
+    complete_method,
+    complete_preset,
 )
 
 if TYPE_CHECKING:
@@ -20,10 +22,16 @@ if TYPE_CHECKING:
 def train(
     project: ProjectFolder,
     method: Annotated[
-        str | None, typer.Option(help="Name of a method; see `tracoco methods`.")
+        str | None,
+        typer.Option(
+            help="Name of a method; see `tracoco methods`.", autocompletion=complete_method
+        ),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="Name of a preset; see `tracoco presets`.")
+        str | None,
+        typer.Option(
+            help="Name of a preset; see `tracoco presets`.", autocompletion=complete_preset
+        ),
     ] = None,
     recipe: Annotated[
         str | None,

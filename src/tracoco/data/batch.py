@@ -22,7 +22,7 @@ class Crops:
 
     values: Tensor
     valid: Tensor
-    """False where a crop is padding, [B, ...]."""
+    """False where a crop is padding, or of a label that is not drawn there, [B, ...]."""
     start: tuple[Index, ...]
     """Place of each crop in its oriented volume."""
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tracoco.data.augment import Appearance, Orientation, Voxel, blur_reach, brighten
 from tracoco.geometry import Box, Index, Size, whole
+from tracoco.project.preprocess import is_drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +22,8 @@ class Crop:
     appearance: Appearance
     image_valid: NDArray[np.bool_] | None = None
     """Which voxels of `image` lie in the scan; all of them if not given."""
+    label: NDArray[np.uint8] | None = None
+    """Of the whole volume, where some voxels are not drawn: those count as padding."""
     used: bool = True
     """Nothing is read of a crop that is not used: its last axis is of length 0."""
 
@@ -38,7 +41,7 @@ class Crop:
     @property
     def padded(self) -> bool:
         """Whether it reaches beyond the scan."""
-        if self.box.intersect(whole(self.image.shape[1:])) != self.box:
+        if self.label is not None or self.box.intersect(whole(self.image.shape[1:])) != self.box:
             return True
         return self.image_valid is not None and not self.image_valid[self.box.slices].all()
 
@@ -62,13 +65,16 @@ class Crop:
             read_changed(self.image, self.box, self.appearance, self.orientation.undo(into))
 
     def mark(self, into: NDArray[np.bool_]) -> None:
-        """Say of each voxel whether it lies in the scan."""
+        """Say of each voxel whether it lies in the scan, and whether it is drawn."""
         if not self.used:
             return
+        place = self.orientation.undo(into)
         if self.image_valid is None:
-            mark_valid(self.box, self.image.shape[1:], self.orientation.undo(into))
+            mark_valid(self.box, self.image.shape[1:], place)
         else:
-            self.orientation.undo(into)[...] = read_box(self.image_valid, self.box)
+            place[...] = read_box(self.image_valid, self.box)
+        if self.label is not None:
+            place &= is_drawn(read_box(self.label, self.box))
 
 
 def read_changed(

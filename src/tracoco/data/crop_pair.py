@@ -19,7 +19,7 @@ from tracoco.data.augment import (
     draw_strong,
 )
 from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
-from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
+from tracoco.data.crop_positions import draw_first, draw_second, on_drawn, start_ranges
 from tracoco.data.warp import draw_warp, fine_axes, sample
 from tracoco.geometry import Box, Size, whole
 from tracoco.project.store import StoredCase
@@ -86,8 +86,11 @@ def draw_crop_pair(
     size = orientation.size_before(rule.size)
     ranges = start_ranges(case.shape, size, rule.config.room, slice_)
     first = draw_first(case, size, ranges, random, rule.config.foreground if labelled else 0.0)
+    if labelled and case.undrawn:
+        first = on_drawn(case, first, ranges, random)
     second = draw_second(first, ranges, random, rule.config.overlap, orientation.reversed_before)
     source = case.label() if labelled else pseudo_label
+    partial = source if labelled and case.undrawn else None
     if rule.config.augmentation.active:
         here, there, label = _augmented(
             case, rule, random, (first, second), orientation, appearance, source=source
@@ -103,8 +106,8 @@ def draw_crop_pair(
     label = None if source is None else orientation.apply(read_box(source, first))
     return _pair(
         case.id,
-        Crop(image, first, orientation, appearance),
-        Crop(image, second, orientation, appearance, used=rule.pairs),
+        Crop(image, first, orientation, appearance, label=partial),
+        Crop(image, second, orientation, appearance, label=partial, used=rule.pairs),
         label,
         labelled=labelled,
     )
@@ -134,21 +137,25 @@ def _augmented(  # noqa: PLR0913 - what was drawn of a pair so far
     The label of the first is cut out of `source`, if there is one.
     """
     first, second = boxes
-    amounts = rule.config.augmentation
+    amounts, partial = rule.config.augmentation, source is not None and case.undrawn > 0
     region = first.around(second) if rule.pairs else first
     here, there = (box.seen_from(region.start) for box in boxes)
     warp = draw_warp(random, amounts, region, case.spacing_mm)
+    wanted = Box((0, 0, 0), region.size) if partial else here
     if warp:
-        image, valid, label = sample(case.image(), source, region, warp, label_box=here)
+        image, valid, label = sample(case.image(), source, region, warp, label_box=wanted)
     else:
         image, valid = read_box(case.image(), region), inside_volume(region, case.shape)
-        label = None if source is None else read_box(source, first)
+        label = None if source is None else read_box(source, region if partial else first)
+    drawn = label if partial else None
+    if drawn is not None:
+        label = drawn[here.slices]
     axes = tuple(axis - 3 for axis in fine_axes(region.size, case.spacing_mm))
     change_intensities(image, valid, random, amounts, axes)
     if rule.config.strong:
         appearance = draw_strong(random, appearance, image[last_axes(here)])
     return (
-        Crop(image, here, orientation, appearance, valid),
-        Crop(image, there, orientation, appearance, valid, used=rule.pairs),
+        Crop(image, here, orientation, appearance, valid, drawn),
+        Crop(image, there, orientation, appearance, valid, drawn, used=rule.pairs),
         None if label is None else orientation.apply(label),
     )

@@ -1,13 +1,15 @@
 """Where the two crops of a pair lie."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tracoco.config import OverlapRule
-from tracoco.geometry import Box, Size, start_range
+from tracoco.geometry import Box, Size, start_range, whole
+from tracoco.project.preprocess import is_drawn
 from tracoco.project.store import StoredCase
 
 Range = tuple[int, int]
@@ -42,11 +44,30 @@ def draw_first(
 ) -> Box:
     """A box anywhere in its ranges, or, with probability `foreground`, over a foreground voxel."""
     if random.random() < foreground and len(voxels := _reachable(case.foreground(), size, ranges)):
-        voxel = random.choice(voxels)
-        ranges = [
-            (min(max(low, v - s + 1), high), max(min(high, v), low))
-            for (low, high), v, s in zip(ranges, voxel, size, strict=True)
-        ]
+        return _draw_over(voxels, size, ranges, random)
+    return draw_anywhere(size, ranges, random)
+
+
+def on_drawn(case: StoredCase, box: Box, ranges: Sequence[Range], random: Generator) -> Box:
+    """The box if its part of the label has a drawn voxel, or else another one that has."""
+    label, scan = case.label(), whole(case.shape)
+    if is_drawn(label[box.intersect(scan).slices]).any():
+        return box
+    voxels = _reachable(case.drawn(), box.size, ranges)
+    if not len(voxels):  # of a slice that none of the sampled voxels lies in
+        reach = [high - low + size for (low, high), size in zip(ranges, box.size, strict=True)]
+        part = Box(tuple(low for low, _ in ranges), tuple(reach)).intersect(scan)
+        voxels = np.argwhere(is_drawn(label[part.slices])) + part.start
+    return _draw_over(voxels, box.size, ranges, random) if len(voxels) else box
+
+
+def _draw_over(voxels: NDArray[Any], size: Size, ranges: Sequence[Range], random: Generator) -> Box:
+    """A box over one of some voxels."""
+    voxel = random.choice(voxels)
+    ranges = [
+        (min(max(low, v - s + 1), high), max(min(high, v), low))
+        for (low, high), v, s in zip(ranges, voxel, size, strict=True)
+    ]
     return draw_anywhere(size, ranges, random)
 
 

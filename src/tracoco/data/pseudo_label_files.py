@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracoco.data.batch import IGNORED
 from tracoco.errors import UserError
 from tracoco.files import array_digest, atomic_path, digest, read_json, write_json
+from tracoco.project.cases import CaseId
 from tracoco.project.store import StoredCase
 from tracoco.settings import checked
 from tracoco.text import listed
@@ -46,7 +47,7 @@ class Manifest:
     """Hash of the prepared scans."""
     threshold: float
     """Probability below which a voxel does not count."""
-    cases: dict[str, LabelledCase] = field(default_factory=dict)
+    cases: dict[CaseId, LabelledCase] = field(default_factory=dict)
 
     @property
     def class_fractions(self) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from tracoco.data.batch import Batch, Crops
 from tracoco.data.crop import Crop
 from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
 from tracoco.data.pseudo_label_files import PseudoLabels
+from tracoco.project.preprocess import is_drawn
 from tracoco.project.store import Store
 
 
@@ -110,11 +111,17 @@ class BatchSource:
         if self.rule.config.slice_sampling == "by_case":
             return {stream: [(id_, None) for id_ in ids] for stream, ids in streams.items()}
         return {
-            stream: [
-                (id_, slice_) for id_ in ids for slice_ in range(self.store.case(id_).shape[0])
-            ]
+            stream: [(id_, slice_) for id_ in ids for slice_ in self._slices(stream, id_)]
             for stream, ids in streams.items()
         }
+
+    def _slices(self, stream: Stream, id_: str) -> Sequence[int]:
+        """The slices of a case; of a label those alone that have a drawn voxel."""
+        case = self.store.case(id_)
+        if stream is Stream.LABELLED and case.undrawn:
+            drawn = (is_drawn(slice_).any() for slice_ in case.label())
+            return [index for index, any_ in enumerate(drawn) if any_]
+        return range(case.shape[0])
 
 
 def collate(pairs: Sequence[CropPair]) -> Batch:
@@ -137,10 +144,14 @@ def collate(pairs: Sequence[CropPair]) -> Batch:
         label = torch.from_numpy(np.stack(arrays))
         return label.squeeze(1) if flat else label
 
+    def stack_drawn(arrays: Sequence[NDArray[np.uint8]]) -> Tensor:
+        """What is not drawn becomes background, which is not valid and so counts nowhere."""
+        return stack_labels([np.where(is_drawn(label), label, 0) for label in arrays])
+
     return Batch(
         stack([pair.first for pair in pairs]),
         stack([pair.second for pair in pairs]),
-        stack_labels(labels),
+        stack_drawn(labels),
         tuple(pair.case for pair in pairs),
         stack_labels(pseudo_labels) if pseudo_labels else None,
     )

@@ -15,6 +15,7 @@ from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.files import atomic_path
 from tracoco.inference.predict import predict_scans
+from tracoco.lock import only_writer, own_content
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
@@ -95,9 +96,20 @@ class DemoResult:
 
 def run_demo(out: Path, seed: int, device: str, console: Console | None) -> DemoResult:
     """Write phantoms, train on them with few labels, without the others and with all, compare."""
+    if out.exists() and not out.is_dir():
+        raise _in_use(out)
+    with only_writer(out, "demo"):
+        if own_content(out):
+            raise _in_use(out)
+        return _all_steps(out, seed, device, console)
+
+
+def _in_use(out: Path) -> UserError:
+    return UserError(f"{out} already exists; choose another --out, or delete it")
+
+
+def _all_steps(out: Path, seed: int, device: str, console: Console | None) -> DemoResult:
     began = time.monotonic()
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UserError(f"{out} already exists; choose another --out, or delete it")
     phantoms = write_phantoms(out, seed, console)
     few = _project(phantoms.data, out / "project", None, seed, console)
     every = _project(phantoms.data, out / "project_all_labels", phantoms.all_labels, seed, console)

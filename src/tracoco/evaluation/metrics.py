@@ -37,15 +37,24 @@ class SurfaceDistances:
 
 
 def surface_distances(
-    prediction: Mask, truth: Mask, spacing_mm: Sequence[float]
+    prediction: Mask, truth: Mask, spacing_mm: Sequence[float], drawn: Mask | None = None
 ) -> SurfaceDistances:
     """Distances from surface voxel to nearest surface voxel, both ways, for 2D and 3D masks.
 
-    Equal to those of medpy (connectivity 1) up to the rounding of 32-bit distances, 1e-6.
+    Equal to those of medpy (connectivity 1) up to the rounding of 32-bit distances, 1e-6. Where
+    only some voxels are `drawn`, a border to others is no surface: so much of both surfaces as is
+    known is compared, and a structure that fills all drawn voxels has none.
     """
     _check(prediction, truth, spacing_mm)
-    box = _bounding_box(prediction | truth)
-    predicted, true = surface(prediction[box]), surface(truth[box])
+    if drawn is None:
+        box = _bounding_box(prediction | truth)
+        predicted, true = surface(prediction[box]), surface(truth[box])
+    else:
+        predicted, true = (surface(mask | ~drawn) & drawn for mask in (prediction, truth))
+        if not (predicted.any() and true.any()):
+            return SurfaceDistances(np.zeros(0), np.zeros(0))
+        box = _bounding_box(predicted | true)
+        predicted, true = predicted[box], true[box]
     count = np.count_nonzero(predicted) + np.count_nonzero(true)
     distances = _by_map if count > DENSE * predicted.size else _by_tree
     return SurfaceDistances(

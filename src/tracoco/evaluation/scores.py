@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal, get_args
 
 from tracoco.errors import UserError, did_you_mean
+from tracoco.evaluation.calibration import Calibration
 from tracoco.files import read_json
 from tracoco.settings import checked
 from tracoco.text import html_table, number, spread
@@ -101,6 +102,8 @@ class CaseScore:
     prediction_ml: float | None = None
     truth_ml: float | None = None
     """Volumes, whatever the unit of distances; undefined for an image, which has none."""
+    undrawn: int = 0
+    """Voxels of the case that nobody has drawn in the truth: they count in no value of the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,8 @@ class Evaluation:
     """What must be said wherever these scores are shown; mostly nothing."""
     predicted_with_cct: bool = False
     """Whether small components were removed already when the predictions were made."""
+    calibration: Calibration | None = None
+    """Of the probability maps beside the predictions, where there are any."""
 
     @property
     def summary(self) -> Summary:
@@ -251,6 +256,13 @@ class Evaluation:
         return "empty masks count as zero" if self.protocol.empty == "zero" else ""
 
     @property
+    def skipped(self) -> str:
+        """How many cases were scored in part, in words; empty where all were drawn everywhere."""
+        partly = len({row.case for row in self.rows if row.undrawn})
+        all_ = len(self.case_ids)
+        return f"voxels that are not drawn count nowhere: {partly} of {all_} cases" * bool(partly)
+
+    @property
     def cleaning(self) -> str:
         """When small components were removed from what was scored, in words; empty if never."""
         moments = {
@@ -259,6 +271,12 @@ class Evaluation:
         }
         when = " and ".join(moment for moment, true in moments.items() if true)
         return f"small components were removed {when} (--cct)" if when else ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What must be known of all scores, one sentence each."""
+        found = (self.empty_as_zero, self.cleaning, self.skipped)
+        return tuple(each for each in found if each)
 
     def _repr_html_(self) -> str:
         """For a notebook: a row for each class and one for all, and what must be said of them."""
@@ -277,7 +295,7 @@ class Evaluation:
             )
             for name, row in rows
         ]
-        notes = [each for each in (self.watermark, self.empty_as_zero, self.cleaning) if each]
+        notes = [each for each in (self.watermark, *self.remarks) if each]
         return html_table(columns, cells) + "".join(f"<div>{escape(line)}</div>" for line in notes)
 
     def to_json(self) -> dict[str, Any]:
@@ -288,6 +306,8 @@ class Evaluation:
             "watermark": self.watermark,
             "predicted_with_cct": self.predicted_with_cct,
             "protocol": asdict(self.protocol),
+            "calibration": None if self.calibration is None else asdict(self.calibration),
+            "ece": None if self.calibration is None else self.calibration.ece,
             "summary": asdict(self.summary),
             "classes": [
                 {"label": row.label, "name": row.name} | asdict(row) for row in self.classes

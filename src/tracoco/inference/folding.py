@@ -230,12 +230,44 @@ def fast_network(network: nn.Module) -> nn.Module:
     nowhere else, and are torch's or ours. A network without such a pair is given back; otherwise
     weights that do not change are shared, and no others are held twice.
     """
+    fast = copied(network)
+    pairs = fold_norms(fast)
+    if pairs and not any(isinstance(part, NORMS) for part in fast.modules()):
+        _put_channels_last(fast)
+        use_last_channels(fast)
+        fuse_relus(fast)
+    return fast if pairs else network
+
+
+def portable_network(network: nn.Module) -> nn.Module:
+    """A network that says the same at test time, of layers that other programs have as well.
+
+    Batch normalisation is inside of convolutions where it can be, and layers that are made for
+    torch on a CPU are plain ones, which take batches of any size.
+    """
+    portable = copied(network)
+    fold_norms(portable)
+    for holder in list(portable.modules()):
+        for name, part in holder.named_children():
+            if isinstance(part, Pointwise):
+                setattr(holder, name, LastPointwise(part))
+            elif isinstance(part, Double):
+                setattr(holder, name, LastDouble(part))
+    return portable
+
+
+def copied(network: nn.Module) -> nn.Module:
+    """A copy for test time that shares its weights with the network."""
     # What stands in the memo is taken for copied already.
     shared = {id(each): each for each in (*network.parameters(), *network.buffers())}
-    fast = deepcopy(network, shared).eval()
+    return deepcopy(network, shared).eval()
+
+
+def fold_norms(network: nn.Module) -> int:
+    """Put each batch normalisation right behind a convolution into it; how many there were."""
     pairs = [
         (place, norm_place)
-        for place, norm_place in neighbours(fast)
+        for place, norm_place in neighbours(network)
         if _is_plain_convolution(layer_at(place)) and _is_settled_norm(layer_at(norm_place))
     ]
     for place, norm_place in pairs:
@@ -244,11 +276,7 @@ def fast_network(network: nn.Module) -> nn.Module:
         folded = fuse_conv_bn_eval(convolution, norm, isinstance(convolution, TRANSPOSED))
         setattr(*place, folded)
         setattr(*norm_place, nn.Identity())
-    if pairs and not any(isinstance(part, NORMS) for part in fast.modules()):
-        _put_channels_last(fast)
-        use_last_channels(fast)
-        fuse_relus(fast)
-    return fast if pairs else network
+    return len(pairs)
 
 
 def _is_plain_convolution(layer: nn.Module) -> bool:

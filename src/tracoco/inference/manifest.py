@@ -3,12 +3,17 @@
 Machines that share a folder write one manifest each, so that none overwrites another's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from tracoco.files import read_json, write_json
+from tracoco.errors import raise_all
+from tracoco.files import content_hash, read_json, write_json
+from tracoco.inference.prediction import Uncertainty
+from tracoco.project.cases import ScanContent, scan_content
 from tracoco.settings import checked
 
 
@@ -25,6 +30,13 @@ class PredictedCase:
     None while the case is planned but not predicted."""
     files: dict[str, Path] = field(default_factory=dict)
     """What is written besides, e.g. a map of the entropy, by its name."""
+    uncertainty: Uncertainty | None = None
+    """Only where it was asked for."""
+    scans: tuple[ScanContent, ...] = ()
+    """What the images consisted of; empty in manifests of earlier versions."""
+    digests: dict[str, str] | None = None
+    """SHA-256 of the labels and of what is written besides, by the files' names; empty while the
+    case is planned but not predicted, None in manifests of earlier versions."""
 
     @property
     def all_files(self) -> list[Path]:
@@ -39,7 +51,15 @@ class PredictedCase:
             "prediction": str(self.prediction),
             "seconds": self.seconds,
             "files": {name: str(file) for name, file in self.files.items()},
+            **({"uncertainty": asdict(self.uncertainty)} if self.uncertainty else {}),
+            "scans": [asdict(scan) for scan in self.scans],
+            "digests": self.digests,
         }
+
+    def predicted(self, seconds: float, scans: tuple[ScanContent, ...]) -> "PredictedCase":
+        """The case once its files are written."""
+        digests = {file.name: content_hash(file) for file in self.all_files}
+        return replace(self, seconds=seconds, scans=scans, digests=digests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +78,14 @@ class Manifest:
     """Whether the weights were the averaged ones of the run."""
     cct: bool = False
     """Whether small components were removed from the labels."""
+    variant: str = ""
+    """What was averaged and cleaned besides, in words; empty for one network as it is."""
     watermark: str = ""
     """What must be said wherever the predictions or their scores are shown; mostly nothing."""
     labels: dict[int, str] = field(default_factory=dict)
     """Label values, without the background, with the names of their classes."""
+    ignore: int | None = None
+    """Value in reference labels of voxels that nobody has drawn."""
     rows: tuple[PredictedCase, ...] = ()
 
     def has_origin(self, other: "Manifest") -> bool:
@@ -71,7 +95,7 @@ class Manifest:
     @property
     def origin(self) -> tuple[str | bool, ...]:
         """What makes two predictions of one scan the same."""
-        return self.run, self.checkpoint, self.weights, self.averaged, self.cct
+        return self.run, self.checkpoint, self.weights, self.averaged, self.cct, self.variant
 
     @property
     def seconds(self) -> list[float]:
@@ -141,8 +165,11 @@ class ManifestWriter:
         self._write()
 
     def _put(self, case: PredictedCase) -> None:
-        earlier = self.rows[case.case].files if case.case in self.rows else {}  # they stay
-        self.rows[case.case] = replace(case, files=earlier | case.files)
+        if earlier := self.rows.get(case.case):  # of the same weights: what it has stays
+            files, known = earlier.files | case.files, case.uncertainty or earlier.uncertainty
+            digests = (earlier.digests or {}) | case.digests if case.digests else case.digests
+            case = replace(case, files=files, uncertainty=known, digests=digests)
+        self.rows[case.case] = case
 
     def _write(self) -> None:
         write_json(self.file, replace(self.manifest, rows=tuple(self.rows.values())).to_json())
@@ -165,10 +192,19 @@ def start_manifest(
 
 
 def done_cases(
-    cases: Sequence[PredictedCase], origin: Manifest, existing: Iterable[Manifest]
+    cases: Sequence[PredictedCase],
+    origin: Manifest,
+    existing: Iterable[Manifest],
+    *,
+    uncertainty: bool = False,
 ) -> list[PredictedCase]:
-    """Cases that the same weights have predicted in the same way, with every file still there."""
+    """Cases that the same weights have predicted in the same way from the scans as they are now.
+
+    Every file of theirs is still there. With `uncertainty`, those of which it is not known are
+    left out.
+    """
     rows = [row for manifest in existing if manifest.has_origin(origin) for row in manifest.rows]
+    rows = [row for row in rows if row.uncertainty or not uncertainty]
     found = {}
     for case in cases:
         if row := next((row for row in rows if _is_done(row, case)), None):
@@ -187,11 +223,49 @@ def overwritten(cases: Sequence[PredictedCase], existing: Iterable[Manifest]) ->
     ]
 
 
+def changed_files(existing: Iterable[Manifest], names: Container[str] | None = None) -> list[str]:
+    """Files that are not what the manifests say was written, among those of some cases or of all.
+
+    A file is also one of these if its prediction was interrupted: it may be an earlier one.
+    """
+    rows = [row for manifest in existing for row in manifest.rows]
+    known, problems = defaultdict[Path, set[str]](set), []
+    for row in rows:
+        if (names is None or row.case in names) and row.digests is not None:
+            for file in row.all_files:
+                known[file].add(row.digests.get(file.name, ""))
+    for file, digests in known.items():
+        if not file.exists() or (names is not None and "" in digests):
+            continue  # it is predicted again
+        if digests == {""}:
+            problems.append(f"{file} was not finished; run the same `tracoco predict` again")
+        elif content_hash(file) not in digests:
+            problems.append(
+                f"{file} has changed since it was predicted; move it away and run the same "
+                "`tracoco predict` again, or keep it in a folder without predictions.json"
+            )
+    return problems
+
+
+def check_predictions(folder: Path) -> Manifest:
+    """All manifests of a folder as one, if its files are those that were predicted."""
+    raise_all(changed_files(read_manifests(folder).values()))
+    return merged_manifest(folder)
+
+
 def mixed(
-    cases: Sequence[PredictedCase], origin: Manifest, existing: Iterable[Manifest]
+    cases: Sequence[PredictedCase],
+    origin: Manifest,
+    existing: Iterable[Manifest],
+    *,
+    redo: bool = False,
 ) -> list[str]:
-    """Predictions made otherwise that would stay: scored together, they would pass for one."""
-    replaced = {file for case in cases for file in case.all_files}
+    """Predictions made otherwise: scored together with others, they would pass for one.
+
+    With `redo`, only those count that would stay.
+    """
+    replaced = {file for case in cases for file in case.all_files} if redo else set()
+    fix = "choose another OUT" if redo else "choose another OUT, or replace all with --redo"
     problems = []
     for other in existing:
         if other.has_origin(origin):
@@ -201,7 +275,7 @@ def mixed(
         problems += [
             f"{file} is a prediction of {other.run}, made with "
             f"{'other weights of ' if same_name else ''}the checkpoint {other.checkpoint} and "
-            f"{'with' if other.cct else 'without'} --cct; choose another OUT"
+            f"{'with' if other.cct else 'without'} --cct; {fix}"
             for row in other.rows
             for file in row.all_files
             if file not in replaced and file.exists()
@@ -213,4 +287,12 @@ def _is_done(row: PredictedCase, case: PredictedCase) -> bool:
     wanted = (case.case, case.images, case.prediction)
     made = (row.case, row.images, row.prediction) == wanted and row.seconds is not None
     listed = made and case.files.items() <= row.files.items()
-    return listed and all(file.exists() for file in case.all_files)
+    if not (listed and row.digests and all(file.exists() for file in case.all_files)):
+        return False
+    return row.scans == scans_of(case, row.scans)
+
+
+def scans_of(case: PredictedCase, known: Sequence[ScanContent] = ()) -> tuple[ScanContent, ...]:
+    """What the images of a case consist of now; what is known is a hint."""
+    pairs = zip_longest(case.images, known[: len(case.images)])
+    return tuple(scan_content(image, earlier) for image, earlier in pairs)

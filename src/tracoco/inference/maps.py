@@ -7,7 +7,6 @@ import errno
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -17,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tracoco.errors import UserError
-from tracoco.files import full_disk_named
+from tracoco.errors import full_disk_named
 from tracoco.geometry import Box, whole
+from tracoco.inference.prediction import ByteMap
+from tracoco.project.normalise import raw_values
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import raw_values
 from tracoco.scans.scan import Shape
 
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -55,29 +54,6 @@ def zeros(shape: Sequence[int], folder: Path | None = None) -> NDArray[np.uint8]
 
 def _in_memory(stored: Sequence[int]) -> NDArray[np.uint8]:
     return np.zeros(stored, np.uint8).transpose(0, 3, 2, 1)
-
-
-MAPS = ("probability", "disagreement", "entropy")
-"""Maps that can be had beside the label, in the order in which they are written."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ByteMap:
-    """Values from 0 to `largest` in a byte each, so that they are off by 1/510 of it at most."""
-
-    levels: NDArray[np.uint8]
-    """[X, Y, Z], or one such volume for each class."""
-    largest: float
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        """The values that the levels stand for."""
-        return self.levels * np.float32(self.step)
-
-    @property
-    def step(self) -> float:
-        """The value of level 1."""
-        return self.largest / 255
 
 
 class ScanMaps:
@@ -161,14 +137,3 @@ class ScanMaps:
 def disagreement(first: Tensor, second: Tensor) -> Tensor:
     """Half the sum over classes of |p - q|, [B, 1, ...]: 0 if alike, 1 if no class is shared."""
     return (first - second).abs().sum(dim=1, keepdim=True) / 2
-
-
-def wanted_maps(text: str) -> tuple[str, ...]:
-    """The maps of a list like `label,probability`; the label is made anyway."""
-    names = {name.strip() for name in text.split(",")} - {"label"}
-    unknown = sorted(names - set(MAPS))
-    if unknown:
-        raise UserError(
-            f"--save {text}: '{unknown[0]}' is unknown; choose from label, {', '.join(MAPS)}"
-        )
-    return tuple(name for name in MAPS if name in names)

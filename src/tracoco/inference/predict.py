@@ -3,30 +3,43 @@
 import re
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
 from tracoco.console import counted
-from tracoco.errors import UserError, collected, raise_all
-from tracoco.files import content_hash
+from tracoco.errors import UserError, check_choice, collected, raise_all
+from tracoco.inference.beside_label import (
+    DICOM_SEG,
+    RTSTRUCT,
+    SEG_NRRD,
+    with_files,
+    without_series,
+    write_beside,
+)
 from tracoco.inference.manifest import (
     Manifest,
     PredictedCase,
+    changed_files,
     done_cases,
     manifest_file,
     mixed,
     overwritten,
     read_manifests,
+    scans_of,
     start_manifest,
 )
-from tracoco.inference.predictor import Prediction, Predictor
+from tracoco.inference.model_choice import ModelChoice, ScanPredictor
+from tracoco.inference.tuned import Tuned
+from tracoco.lock import alone_for_a_moment, shard_writer
+from tracoco.processes import interrupted_by_signals
 from tracoco.project.folder import Project
 from tracoco.project.layouts.community import volumes_below
-from tracoco.project.preprocess import check_channels
-from tracoco.runs.folder import RunFolder, Weights
+from tracoco.project.normalise import check_channels
+from tracoco.project.splits import PARTS
 from tracoco.scans.reader import (
     WRITTEN,
     case_name,
@@ -36,8 +49,11 @@ from tracoco.scans.reader import (
     scan_stem,
     scans_in,
 )
+from tracoco.shards import Shard, shard_of
 
-DICOM_SEG = "dicom-seg"
+if TYPE_CHECKING:
+    from tracoco.runs.folder import Weights
+
 CHANNEL = re.compile(r"(.+)_(\d{4})")
 """A case and the number of a channel, as nnU-Net names its files."""
 
@@ -47,78 +63,105 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     source: Path,
     out: Path,
     *,
+    others: Sequence[Path] = (),
     checkpoint: str = "last",
-    weights: Weights = "averaged",
+    weights: "Weights" = "averaged",
+    members: Literal["first", "both"] = "first",
+    mirror: bool = False,
+    plain: bool = False,
     cct: bool = False,
     maps: Sequence[str] = (),
     dicom_seg: bool = False,
-    shard: tuple[int, int] | None = None,
+    rtstruct: bool = False,
+    part: str | None = None,
+    uncertainty: bool = False,
+    seg_nrrd: bool = False,
+    shard: Shard | None = None,
     redo: bool = False,
     device: str = "auto",
     console: Console | None = None,
 ) -> list[PredictedCase]:
     """Predict a scan or a folder of scans with a run; `predictions.json` says what came of what.
 
-    Cases that the same weights have predicted there already are left as they are.
+    Cases that the same weights have predicted there already are left as they are, unless the scan
+    has changed. One process at a time writes into a folder, or one for each shard.
 
     Args:
-        run: the run's folder.
-        source: a scan, a folder of scans, or a project, which stands for its test cases.
+        run: the run's folder, or the file of an exported model.
+        source: a scan, a folder of scans, or a project.
         out: a folder, or a file for one scan.
+        others: runs whose probabilities are averaged with those of the first.
         checkpoint: `last` or `best`.
         weights: `averaged` where the run has averaged weights, or `raw`.
+        members: `both` averages two networks that were trained together.
+        mirror: average mirrored views, along the plan's `mirror_axes`.
+        plain: leave out the options that `tracoco tune` has recorded in the run.
         cct: remove components that are too small to be believed from every label; maps keep them.
         maps: what to write besides, of `maps.MAPS`.
         dicom_seg: write the labels as DICOM segmentations too.
+        rtstruct: write the labels as contours (RTSTRUCT) too.
+        part: of a project's split, or `all`; its test cases by default.
+        uncertainty: measure how unsure the networks are of each scan; the manifest keeps it.
+        seg_nrrd: write the labels as segmentations of 3D Slicer too.
         shard: (k, n) for the k-th of n parts of the cases, each with a manifest of its own.
         redo: predict again what is there already.
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         console: where progress is shown; nowhere if not given.
     """
-    predictor = Predictor.load(run, checkpoint=checkpoint, device=device, weights=weights)
+    choice = ModelChoice(run, (*others,), checkpoint, weights, members, mirror, plain, device)
+    predictor, manifest, tuned = choice.load()
     predictor.check_maps(maps)
-    cases = planned_predictions(source, out, predictor.plan.channels)
+    if console and tuned.text and not (members != "first" or mirror):
+        console.print(f"as tuned on validation cases: {tuned.text}; --plain leaves it out")
+    cases = planned_predictions(source, out, predictor.plan.channels, part)
     folder = cases[0].prediction.parent
-    kinds = [*maps, *([DICOM_SEG] if dicom_seg else [])]
-    cases = [_with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
-    manifest = _empty_manifest(run, checkpoint, predictor, cct=cct)
-    existing = read_manifests(folder)
-    done = [] if redo else done_cases(cases, manifest, existing.values())
-    there = {case.case for case in done}
-    waiting = [case for case in cases if case.case not in there]
-    problems = [*overwritten(waiting, existing.values())]
-    problems += mixed(cases, manifest, existing.values())
-    problems += _without_series(waiting) if dicom_seg else []
-    raise_all([*problems, *unlike_scans(waiting, predictor)])
-    if console and done:
-        console.print(f"{len(done)} of {len(cases)} are there already; --redo makes them again")
-    writer = start_manifest(manifest_file(folder, shard), manifest, [*done, *waiting], existing)
-    if waiting:
-        (folder / "scores.json").unlink(missing_ok=True)  # they were of other predictions
-    with counted("predicting", len(waiting), console) as on_case:
-        for case in waiting:
-            finished = _predict(predictor, case, maps, cct=cct)
-            writer.add(finished)
-            done.append(finished)
-            on_case(case.case)
+    kinds = [*maps, *[DICOM_SEG] * dicom_seg, *[RTSTRUCT] * rtstruct, *[SEG_NRRD] * seg_nrrd]
+    cases = [with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
+    manifest = replace(manifest, cct=cct)
+    with (
+        interrupted_by_signals("stopped; the same command goes on from here") as stop,
+        shard_writer(folder, "predict", shard),
+    ):
+        existing = read_manifests(folder).values()
+        done = [] if redo else done_cases(cases, manifest, existing, uncertainty=uncertainty)
+        there = {case.case for case in done}
+        waiting = [case for case in cases if case.case not in there]
+        raise_all(without_series(waiting, predictor.plan))
+        raise_all(unlike_scans(waiting, predictor))
+        with alone_for_a_moment(folder, "predict"):
+            found = read_manifests(folder)
+            _check_folder(cases, waiting, manifest, found, redo=redo)
+            file = manifest_file(folder, shard)
+            writer = start_manifest(file, manifest, [*done, *waiting], found)
+        if console and done:
+            console.print(f"{len(done)} of {len(cases)} are there already; --redo makes them again")
+        if waiting:
+            (folder / "scores.json").unlink(missing_ok=True)  # they were of other predictions
+        with counted("predicting", len(waiting), console) as on_case:
+            for case in waiting:
+                finished = _predict(predictor, case, maps, tuned, cct=cct, uncertainty=uncertainty)
+                with stop.completing():
+                    writer.add(finished)
+                done.append(finished)
+                on_case(case.case)
     return sorted(done, key=lambda case: case.case)
 
 
-def _empty_manifest(run: Path, checkpoint: str, predictor: Predictor, *, cct: bool) -> Manifest:
-    """What the manifest says of the model, still without a case."""
-    plan = predictor.plan
-    return Manifest(
-        run=str(run.absolute()),
-        checkpoint=checkpoint,
-        weights=content_hash(RunFolder(run).checkpoint(checkpoint)),
-        averaged=predictor.averaged,
-        cct=cct,
-        watermark=predictor.watermark,
-        labels=dict(zip(plan.label_values[1:], plan.class_names[1:], strict=True)),
-    )
+def _check_folder(
+    cases: Sequence[PredictedCase],
+    waiting: Sequence[PredictedCase],
+    manifest: Manifest,
+    existing: Mapping[Path, Manifest],
+    *,
+    redo: bool,
+) -> None:
+    """Refuse to write over what is no prediction, or was changed since, and to mix two runs."""
+    found = existing.values()
+    problems = [*overwritten(waiting, found), *changed_files(found, {case.case for case in cases})]
+    raise_all([*problems, *mixed(cases, manifest, found, redo=redo)])
 
 
-def unlike_scans(cases: Sequence[PredictedCase], predictor: Predictor) -> list[str]:
+def unlike_scans(cases: Sequence[PredictedCase], predictor: ScanPredictor) -> list[str]:
     """Scans that cannot be read, or that have other channels; told before the first prediction."""
     problems: list[str] = []
     for case in cases:
@@ -128,74 +171,61 @@ def unlike_scans(cases: Sequence[PredictedCase], predictor: Predictor) -> list[s
     return problems
 
 
-def _with_files(case: PredictedCase, kinds: Sequence[str]) -> PredictedCase:
-    """The case with the files that come beside its label."""
-    stem = scan_stem(case.prediction)
-    names = {
-        kind: f"{stem}.dcm" if kind == DICOM_SEG else f"{stem}_{kind}.nii.gz" for kind in kinds
-    }
-    return replace(case, files={kind: case.prediction.with_name(n) for kind, n in names.items()})
-
-
 def _predict(
-    predictor: Predictor, case: PredictedCase, maps: Sequence[str], *, cct: bool
+    predictor: ScanPredictor,
+    case: PredictedCase,
+    maps: Sequence[str],
+    tuned: Tuned,
+    *,
+    cct: bool,
+    uncertainty: bool,
 ) -> PredictedCase:
     """Predict one case and write its files; the caller enters it in the manifest."""
+    scans = scans_of(case)  # before they are read: a later change must be noticed
     scan = read_images(case.images)
     began = time.perf_counter()
-    prediction = predictor(scan, maps=maps, folder=case.prediction.parent)
+    folder = case.prediction.parent
+    prediction = tuned.clean(predictor(scan, maps=maps, folder=folder, uncertainty=uncertainty))
     if cct:
         prediction = prediction.without_small_components()
     seconds = time.perf_counter() - began
     for name in maps:
         prediction.write_map(name, case.files[name])
-    if DICOM_SEG in case.files:
-        _write_segmentation(case, prediction, predictor)
     prediction.write(case.prediction)
-    return replace(case, seconds=seconds)
+    write_beside(case, prediction, predictor.plan)
+    finished = case.predicted(seconds, scans)
+    return replace(finished, uncertainty=prediction.uncertainty)
 
 
-def _write_segmentation(case: PredictedCase, prediction: Prediction, predictor: Predictor) -> None:
-    from tracoco.scans.dicom_seg import write_segmentation  # noqa: PLC0415 - pydicom takes a while
-
-    plan = predictor.plan
-    names = dict(zip(plan.label_values[1:], plan.class_names[1:], strict=True))
-    write_segmentation(case.files[DICOM_SEG], prediction.label, names, case.images[0])
-
-
-def _without_series(cases: Sequence[PredictedCase]) -> list[str]:
-    """Scans that no DICOM segmentation can belong to."""
-    from tracoco.scans.dicom_seg import need_highdicom  # noqa: PLC0415 - pydicom takes a while
-
-    need_highdicom()
-    return [
-        f"{image} is no DICOM series, which --dicom-seg writes segmentations for; leave it out"
-        for case in cases
-        for image in case.images
-        if not image.is_dir() and image.suffix.lower() != ".zip"
-    ]
-
-
-def planned_predictions(source: Path, out: Path, channels: int = 1) -> list[PredictedCase]:
+def planned_predictions(
+    source: Path, out: Path, channels: int = 1, part: str | None = None
+) -> list[PredictedCase]:
     """Which file each scan's labels go to, in the order of the cases' names.
 
     Args:
-        source: a scan of any format, a folder of scans, or a project, which stands for its test
-            cases. A folder with DICOM files right in it is one scan, and so is one whose folders
-            hold the slices of one series. Without scans right in it, it may have the field's HDF5
-            files below it, e.g. `CASE/mri_norm2.h5`.
+        source: a scan of any format, a folder of scans, or a project. A folder with DICOM files
+            right in it is one scan, and so is one whose folders hold the slices of one series.
+            Without scans right in it, it may have the field's HDF5 files below it, e.g.
+            `CASE/mri_norm2.h5`.
         out: a folder; a file only where `source` is one scan.
         channels: of a scan. Files `a_0000`, `a_0001`, ... with just as many numbers are one scan.
+        part: of a project's split, or `all`; its test cases if not given.
     """
     if not source.exists():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
+    if part is not None:
+        check_choice("part", part, (*PARTS, "all"))
+        if not Project(source).exists:
+            raise UserError(
+                f"--part {part} is a part of a project, and {source} is none; leave it out"
+            )
     if _is_one_scan(source):
         target = out if is_label_file(out) else out / f"{case_name(source)}.nii.gz"
         return [PredictedCase(scan_stem(target), (source.absolute(),), target.absolute())]
     if is_label_file(out):
         raise UserError(f"{source} is a folder, and {out.name} the name of one file; give a folder")
     if Project(source).exists:
-        cases = {case.id: case.images for case in Project(source).test_cases()}
+        cases = {case.id: case.images for case in Project(source).cases_of(part or "test")}
     else:
         cases = _folder_cases(source, channels)
     return [
@@ -214,26 +244,6 @@ def is_label_file(path: Path) -> bool:
     if not known and not path.is_dir() and is_scan(path):
         raise UserError(f"{path}: labels are written as {', '.join(WRITTEN)}; choose one of these")
     return known and not path.is_dir()
-
-
-def shard_of(cases: Sequence[PredictedCase], shard: tuple[int, int]) -> list[PredictedCase]:
-    """The k-th of n parts of the cases, for (k, n); parts differ by one case at most."""
-    part, parts = shard
-    _check_shard(shard, f"{part}/{parts}")
-    return list(cases[part - 1 :: parts])
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """`2/4`: the second of four parts."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    part, parts = (int(number) for number in match.groups()) if match else (0, 0)
-    _check_shard((part, parts), text)
-    return part, parts
-
-
-def _check_shard(shard: tuple[int, int], text: str) -> None:
-    if not 1 <= shard[0] <= shard[1]:
-        raise UserError(f"--shard {text} is no part; give 1/4, 2/4, 3/4 or 4/4 to four machines")
 
 
 def _is_one_scan(source: Path) -> bool:

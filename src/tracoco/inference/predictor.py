@@ -1,8 +1,8 @@
 """Predictor: a trained run as a function from a scan to labels on that scan's grid."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,74 +12,34 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tracoco.components import remove_small_components
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError, check_choice
 from tracoco.geometry import Size, piece_axis
+from tracoco.inference.ensemble import PLAIN, Members, Views, averaged
 from tracoco.inference.folding import ready_to_predict
-from tracoco.inference.maps import MAPS, ByteMap, ScanMaps, disagreement
+from tracoco.inference.manifest import Manifest
+from tracoco.inference.maps import ScanMaps
+from tracoco.inference.prediction import MAPS, Prediction
 from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
+from tracoco.inference.uncertainty import Asked, UncertaintyMeter, features_read, with_members
+from tracoco.inference.windows import nearest, neighbours
 from tracoco.methods import method_row
 from tracoco.methods.method import Method
+from tracoco.project.normalise import check_channels, kept_box
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
+from tracoco.project.preprocess import to_network_grid
 from tracoco.runs.build import choose_device, run_crop, run_method
-from tracoco.runs.folder import RunFolder, Weights, has_averaged, load_checkpoint, method_state
+from tracoco.runs.folder import (
+    RunFolder,
+    Weights,
+    has_averaged,
+    load_with_digest,
+    method_state,
+    sound_checkpoint,
+)
 from tracoco.scans.in_memory import as_scan
-from tracoco.scans.nifti import write_map
-from tracoco.scans.reader import read_image, write_label
-from tracoco.scans.scan import Grid, Scan, to_grid
-from tracoco.text import html_table, number
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Label values [X, Y, Z] in canonical order (RAS+); `scan` is None for a plain array."""
-
-    label: NDArray[np.integer[Any]]
-    scan: Scan | None
-    maps: Mapping[str, ByteMap] = field(default_factory=dict)
-    """Those that were asked for, by name: see `Predictor.__call__`."""
-
-    def without_small_components(self) -> "Prediction":
-        """The same without components that are too small to be believed (CCT)."""
-        return replace(self, label=remove_small_components(self.label))
-
-    def on_grid(self) -> NDArray[np.integer[Any]]:
-        """The labels in the axis order of the file or image that the scan came from."""
-        labels: NDArray[np.integer[Any]] = to_grid(self.label, self._grid())
-        return labels
-
-    def write(self, path: Path | str) -> None:
-        """Write the labels on the grid of the file or image that the scan came from."""
-        write_label(Path(path), self.label, self._grid())
-
-    def write_map(self, name: str, path: Path) -> None:
-        """Write one of the maps on that grid, as NIfTI; classes are its fourth axis."""
-        found = self.maps[name]
-        write_map(path, found.levels, found.step, self._grid())
-
-    def _repr_html_(self) -> str:
-        """For a notebook: the slice through the middle of the structures, and their sizes."""
-        from tracoco.slices import draw_slice  # noqa: PLC0415 - matplotlib is for notebooks alone
-
-        has_geometry = self.scan is not None and self.scan.has_geometry
-        spacing = self.scan.spacing_mm if self.scan else (1.0, 1.0, 1.0)
-        image = self.scan.array[0] if self.scan else np.zeros(self.label.shape, np.float32)
-        picture = f"<img src='{draw_slice(image, self.label, spacing)}'>"
-        values, sizes = np.unique(self.label[self.label != 0], return_counts=True)
-        voxel_ml = math.prod(spacing) / 1000
-        rows = [
-            (value, f"{size:,}", number(size * voxel_ml if has_geometry else None))
-            for value, size in zip(values, sizes, strict=True)
-        ]
-        table = html_table(("label", "voxels", "ml"), rows) if rows else "no structure found"
-        return f"<div>{picture}</div>{table}"
-
-    def _grid(self) -> Grid:
-        if self.scan is None:
-            raise ValueError("a prediction of an array has no file's grid to be written on")
-        return self.scan.grid
+from tracoco.scans.reader import read_image
+from tracoco.scans.scan import Scan
 
 
 def resampled(
@@ -96,7 +56,7 @@ def resampled(
         source: shape of the whole maps.
         target: shape that they shall have.
     """
-    low, high, fraction = _neighbours(source[axis], target[axis])
+    low, high, fraction = map(torch.from_numpy, neighbours(source[axis], target[axis]))
     plane = [length for index, length in enumerate(target) if index != axis]
     held: Tensor | None = None
     first = done = 0
@@ -128,16 +88,6 @@ def _maps(
         yield between.movedim(0, axis)
 
 
-def _neighbours(source: int, target: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For each target row the rows around its centre, and the fraction of the upper one."""
-    place = ((torch.arange(target) + 0.5) * (source / target) - 0.5).clamp(min=0)
-    low = place.long().clamp(max=source - 1)
-    fraction = place - low
-    # A row that lies on another needs no second one, so nothing waits where nothing is resampled.
-    high = torch.where(fraction > 0, low + 1, low).clamp(max=source - 1)
-    return low, high, fraction
-
-
 def predict_resized(predict: Predict, volume: Tensor, window: Size, batch: int) -> Tensor:
     """Class probabilities [K, X, Y, Z] of a volume [C, X, Y, Z] whose slices lie along X.
 
@@ -157,22 +107,11 @@ def predict_resized(predict: Predict, volume: Tensor, window: Size, batch: int) 
         )
     device = volume.device
     pairs = list(zip(volume.shape[2:], window[1:], strict=True))
-    there = [nearest(size, length).to(device) for size, length in pairs]
-    back = [nearest(length, size).to(device) for size, length in pairs]
+    there = [torch.from_numpy(nearest(size, length)).to(device) for size, length in pairs]
+    back = [torch.from_numpy(nearest(length, size)).to(device) for size, length in pairs]
     resized = volume[:, :, there[0]][..., there[1]].movedim(0, 1)
     predictions = [predict(slices) for slices in resized.split(batch)]
     return torch.cat([one[:, :, back[0]][..., back[1]] for one in predictions]).movedim(0, 1)
-
-
-def nearest(source: int, target: int) -> Tensor:
-    """The index of the nearest of `source` voxels for each of `target` voxels.
-
-    The first and the last voxels of both lie on each other, as in `scipy.ndimage.zoom` with order
-    0. For some sizes that function leaves the last voxel empty, which is a rounding error.
-    """
-    step = (source - 1) / max(target - 1, 1)
-    places = torch.arange(target, dtype=torch.float64) * step
-    return (places + 0.5).floor().long().clamp(max=source - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +128,11 @@ class Predictor:
     """What must be said wherever a result of this checkpoint is shown; mostly nothing."""
     averaged: bool = False
     """Whether the method has the averaged weights of its run."""
+    checkpoint_digest: str = ""
+    """SHA-256 of the file that the weights were read from."""
+    views: Views = PLAIN
+    others: tuple[Method, ...] = ()
+    """Methods of further runs whose probabilities are averaged with those of the first."""
 
     @classmethod
     def load(
@@ -198,6 +142,8 @@ class Predictor:
         checkpoint: str = "last",
         device: str = "auto",
         weights: Weights = "averaged",
+        members: Members = "first",
+        mirror: bool = False,
     ) -> "Predictor":
         """Load a run's folder; nothing outside of it is needed.
 
@@ -206,6 +152,8 @@ class Predictor:
             checkpoint: `last` or `best`.
             device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
             weights: `averaged` where the run has averaged weights, or `raw`.
+            members: `both` averages two networks that were trained together.
+            mirror: average mirrored views, along the plan's `mirror_axes`.
         """
         check_choice("checkpoint", checkpoint, ("last", "best"))
         check_choice("weights", weights, get_args(Weights))
@@ -219,12 +167,34 @@ class Predictor:
                 "cases; use last"
             )
         method = run_method(config, plan)
-        saved = load_checkpoint(path)
-        method.load_state_dict(method_state(saved, weights))
+        saved, digest = load_with_digest(path)
+        with sound_checkpoint(path):
+            method.load_state_dict(method_state(saved, weights))
         averaged = weights == "averaged" and has_averaged(saved)
         method.to(place).eval()
         window, watermark = run_crop(config, plan), folder.watermark(checkpoint)
-        return cls(method, plan, window, config.inference, place, watermark, averaged)
+        views = Views(members, mirror)
+        views.check(method, plan)
+        made = cls(method, plan, window, config.inference, place, watermark, averaged, digest)
+        return replace(made, views=views)
+
+    def with_others(self, others: Sequence["Predictor"]) -> "Predictor":
+        """This one and others as one whose probabilities are the mean; all see the same windows."""
+        for number, other in enumerate(others, start=2):
+            for what, own, theirs in (
+                ("other labels", self.plan.label_values, other.plan.label_values),
+                ("other crops", self.window, other.window),
+                ("another preparation of scans", self.plan.hash(), other.plan.hash()),
+                ("other inference settings", self.config, other.config),
+            ):
+                if own != theirs:
+                    raise UserError(
+                        f"run {number} has {what} than the first; runs that are averaged must have "
+                        "one plan, crop and inference settings"
+                    )
+        marks = dict.fromkeys(each.watermark for each in (self, *others) if each.watermark)
+        methods = (*self.others, *(other.method for other in others))
+        return replace(self, others=methods, watermark="; ".join(marks))
 
     def __call__(
         self,
@@ -233,6 +203,7 @@ class Predictor:
         *,
         maps: Sequence[str] = (),
         folder: Path | None = None,
+        uncertainty: bool = False,
     ) -> Prediction:
         """Predict a scan: a path, an image of nibabel or SimpleITK, or an array with its spacing.
 
@@ -241,9 +212,13 @@ class Predictor:
         (of each class), `entropy` (of these probabilities, in nats) and `disagreement` (between the
         two networks of a method that has two: 0 where they say the same, 1 where they share no
         class; the mean over the windows). Maps of a large scan with many classes take gigabytes:
-        with a `folder` they are in files without a name there, and not in memory.
+        with a `folder` they are in files without a name there, and not in memory. `uncertainty`
+        measures how unsure the networks are of the whole scan.
         """
         self.check_maps(maps)
+        members = self.method.has_members
+        meter = UncertaintyMeter(self.plan.classes, members=members) if uncertainty else None
+        asked = Asked(maps, folder, meter)
         if isinstance(scan, Tensor):
             scan = scan.numpy(force=True)
         if isinstance(scan, np.ndarray):
@@ -252,14 +227,13 @@ class Predictor:
             array = (scan if scan.ndim == 4 else scan[None]).astype(np.float32)
             if not np.isfinite(array).all():
                 raise ValueError("the array has voxels that are not finite; replace them first")
-            found = self._maps(array, spacing_mm, "the array", maps, folder)
-            return Prediction(found.label, None, found.maps)
+            return self._predict(array, spacing_mm, "the array", asked)
         if isinstance(scan, Path | str):
             scan = read_image(Path(scan))
         elif not isinstance(scan, Scan):
             scan = as_scan(scan)
-        found = self._maps(scan.array, scan.spacing_mm, str(scan.source), maps, folder)
-        return Prediction(found.label, scan, found.maps)
+        found = self._predict(scan.array, scan.spacing_mm, str(scan.source), asked)
+        return replace(found, scan=scan)
 
     def check_maps(self, maps: Sequence[str]) -> None:
         """Refuse a map that does not exist, or that the method cannot give."""
@@ -275,37 +249,80 @@ class Predictor:
         """The windows for a scan of this shape on the grid of the network."""
         return chosen_cover(self.method, shape, self.window, self.config)
 
-    def _maps(
-        self,
-        array: NDArray[np.float32],
-        spacing_mm: Sequence[float],
-        source: str,
-        wanted: Sequence[str],
-        folder: Path | None,
-    ) -> ScanMaps:
+    def _predict(
+        self, array: NDArray[np.float32], spacing_mm: Sequence[float], source: str, asked: Asked
+    ) -> Prediction:
         check_channels(len(array), self.plan, source)
         right, anterior, superior = spacing_mm
         spacing = (right, anterior, superior)
         box = kept_box(array, self.plan)
-        prepared = torch.from_numpy(to_network_grid(array, spacing, self.plan, box)).to(self.device)
+        stored = to_network_grid(array, spacing, self.plan, box, source)
+        prepared = torch.from_numpy(stored).to(self.device)
         x, y, z = array.shape[1:]
-        found = ScanMaps((x, y, z), self.plan, wanted, box, folder)
+        found = ScanMaps((x, y, z), self.plan, asked.maps, box, asked.folder)
         network_shape = prepared.shape[1:]
         cover = self.cover(network_shape)
         axis = piece_axis(network_shape, cover.window)
         scan_shape = [box.size[stored] for stored in self.plan.stored_axes]
-        with ready_to_predict(self.method) as method:
-            predict = _with_disagreement(method) if "disagreement" in wanted else method.predict
+        meter = asked.meter
+        with self.predicting(disagreement="disagreement" in asked.maps, meter=meter) as predict:
             pieces = self._pieces(predict, prepared, cover)
+            pieces = meter.watch(pieces) if meter else pieces
             for rows, channels in resampled(pieces, axis, network_shape, scan_shape):
                 found.fill(axis, rows, channels)
-        return found
+        unsure = meter.result() if meter else None
+        return Prediction(found.label, None, found.maps, unsure, self.plan.structures)
+
+    @contextmanager
+    def predicting(
+        self, *, disagreement: bool = False, meter: UncertaintyMeter | None = None
+    ) -> Iterator[Predict]:
+        """Class probabilities of crops, and behind them what else was asked for."""
+        mean: Predict | None = None
+        with ready_to_predict(self.method) as method, ExitStack() as stack:
+            if self.others or self.views != PLAIN:
+                methods = (method, *self.others)
+                mean = stack.enter_context(averaged(methods, self.views, self.plan))
+            stack.enter_context(features_read(method.inference_network(), meter))
+            yield with_members(method, as_map=disagreement, meter=meter, predict=mean)
 
     def _pieces(self, predict: Predict, prepared: Tensor, cover: Cover) -> Iterable[Tensor]:
         """The class probabilities, some rows of the scan after the other."""
         if self.plan.resize_slices:
             return [predict_resized(predict, prepared, self.window, self.config.batch)]
         return predict_pieces(predict, prepared, *cover)
+
+
+def load_with_manifest(
+    runs: Sequence[Path], checkpoint: str, weights: Weights, views: Views, device: str
+) -> tuple[Predictor, Manifest]:
+    """The predictor of one or several runs, and what a manifest says of it, without a case."""
+    first, *others = (
+        Predictor.load(
+            run,
+            checkpoint=checkpoint,
+            device=device,
+            weights=weights,
+            members=views.members,
+            mirror=views.mirror,
+        )
+        for run in runs
+    )
+    predictor, plan = first.with_others(others), first.plan
+    hashes = [each.checkpoint_digest for each in (first, *others)]
+    parts = [
+        f"mean with {run.absolute()} ({sha[:12]})" for run, sha in zip(runs, hashes, strict=True)
+    ]
+    return predictor, Manifest(
+        run=str(runs[0].absolute()),
+        checkpoint=checkpoint,
+        weights=hashes[0],
+        averaged=predictor.averaged,
+        variant="; ".join([*parts[1:], *([views.text] if views.text else [])]),
+        watermark=predictor.watermark,
+        labels=dict(zip(plan.label_values[1:], plan.class_names[1:], strict=True)),
+        ignore=plan.ignore_label,
+    )
 
 
 def check_segments(run: Path, method: str) -> None:
@@ -315,13 +332,3 @@ def check_segments(run: Path, method: str) -> None:
             f"{run} predicts nothing: '{method}' learns features and no segmentation; train one "
             f"that starts from it: tracoco train PROJECT --method tracoco --init-from {run}"
         )
-
-
-def _with_disagreement(method: Method) -> Predict:
-    """Class probabilities as `predict` gives them, and behind them the disagreement."""
-
-    def predict(crops: Tensor) -> Tensor:
-        members = method.predict_members(crops)
-        return torch.cat([members[0], disagreement(*members[-2:])], dim=1)
-
-    return predict

@@ -1,7 +1,6 @@
 """Sliding window: a volume of any size through a network that sees one window at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -9,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tracoco.config import InferenceConfig
-from tracoco.errors import UserError
-from tracoco.geometry import Box, Size, piece_axis, start_range, windows
+from tracoco.geometry import Box, Size, piece_axis
 from tracoco.inference.window_size import largest_window, networks_of_any_size
+from tracoco.inference.windows import padding, strides, window_places, window_weight
 from tracoco.malloc import freed_memory_kept, reused_blocks
 from tracoco.methods.method import Method
 
@@ -146,7 +145,8 @@ def predict_pieces(
     padded, inner = _padded(volume, window, crop or window)
     places = window_places(tuple(padded.shape[1:]), window, config)
     places.sort(key=lambda box: box.start[axis])
-    sums = WindowSums(window_weight(window, config.weights).to(volume.device), padded, axis)
+    weight = torch.from_numpy(window_weight(window, config.weights)).to(volume.device)
+    sums = WindowSums(weight, padded, axis)
     across = [slice(None), *inner.slices]
     across[axis + 1] = slice(None)
     with freed_memory_kept():
@@ -160,85 +160,13 @@ def predict_pieces(
     yield from (piece[*across] for piece in sums.finish(inner.stop[axis], inner))
 
 
-def window_places(shape: Size, window: Size, config: InferenceConfig) -> list[Box]:
-    """Windows that cover a volume at least as large as one of them.
-
-    For an overlap they are spread evenly. For a stride they lie exactly so far apart, and the last
-    one along an axis is moved back to the volume's end, as the papers do it.
-    """
-    if config.stride is None:
-        return windows(shape, window, strides(window, config.overlap))
-    steps = stride_steps(window, config.stride)
-    starts = (
-        [min(index * step, n - w) for index in range(-(-(n - w) // step) + 1)]
-        for n, w, step in zip(shape, window, steps, strict=True)
-    )
-    return [Box(start, window) for start in product(*starts)]
-
-
-def check_windows(window: Size, config: InferenceConfig) -> None:
-    """Refuse settings that no window of this size can follow."""
-    if config.stride is None:
-        strides(window, config.overlap)
-    else:
-        stride_steps(window, config.stride)
-
-
-def stride_steps(window: Size, stride: tuple[int, ...]) -> Size:
-    """The stride along each axis; in 2D projects from slice to slice, if only two are given."""
-    steps = (1, *stride) if window[0] == 1 and len(stride) == len(window) - 1 else stride
-    fitting = len(steps) == len(window)
-    if not fitting or not all(1 <= step <= n for step, n in zip(steps, window, strict=True)):
-        raise UserError(
-            f"inference.stride {list(stride)} must have one value for each axis of the window "
-            f"{list(window)}, at least 1 and at most the window's length, so that nothing is left "
-            "out; in 2D projects two values are enough"
-        )
-    return steps
-
-
-def strides(window: Size, overlap: tuple[float, ...] | float) -> Size:
-    """Distance of neighbouring windows, per axis, for an overlap as a fraction of the window."""
-    fractions = overlap if isinstance(overlap, tuple) else (overlap,) * len(window)
-    if len(fractions) == len(window) - 1:  # 2D projects: no overlap between slices
-        fractions = (0.0, *fractions)
-    if len(fractions) != len(window) or not all(0 <= fraction < 1 for fraction in fractions):
-        raise UserError(
-            f"inference.overlap {overlap} must be at least 0 and below 1, "
-            f"one value or one for each of {len(window)} axes"
-        )
-    return tuple(
-        max(1, round(n * (1 - fraction))) for n, fraction in zip(window, fractions, strict=True)
-    )
-
-
-def window_weight(window: Size, kind: str) -> Tensor:
-    """How much each voxel of a window counts: all alike, or less towards the borders.
-
-    A network sees less around a voxel at the border, but what several windows say together is
-    better than what one says. The Gaussian has a standard deviation of a quarter of the window:
-    with an eighth, as is usual, all but the window in whose middle a voxel lies hardly count.
-    """
-    weight = torch.ones(window)
-    if kind == "gaussian":
-        for axis, length in enumerate(window):
-            position = torch.arange(length) - (length - 1) / 2
-            bell = torch.exp(-0.5 * (position / (length / 4)) ** 2)
-            shape = [length if i == axis else 1 for i in range(len(window))]
-            weight = weight * bell.reshape(shape)
-    return weight
-
-
 def _padded(volume: Tensor, window: Size, crop: Size) -> tuple[Tensor, Box]:
     """The volume made at least as large as a window, and where the volume lies in it."""
     shape = tuple(volume.shape[1:])
-    before = [-start_range(n, length)[0] for n, length in zip(shape, crop, strict=True)]
-    after = [max(0, w - n) - b for n, w, b in zip(shape, window, before, strict=True)]
-    pads = [
-        amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair
-    ]
+    amounts = padding(shape, window, crop)
+    pads = [amount for axis in reversed(amounts) for amount in axis]
     padded = F.pad(volume, pads) if any(pads) else volume  # which may be large: no copy of it
-    return padded, Box(tuple(before), shape)
+    return padded, Box(tuple(before for before, _ in amounts), shape)
 
 
 def _predict_windows(predict: Predict, volume: Tensor, boxes: list[Box]) -> Tensor:

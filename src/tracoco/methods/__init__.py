@@ -1,4 +1,4 @@
-"""The table of methods, and how one is found in it.
+"""The table of methods, how one is found in it, and how it is built with its settings.
 
 A new method is one file (its settings and its class) and one row: in `table.py`, registered by
 the file itself, or named by an entry point of an installed package. Nothing else in the package
@@ -13,14 +13,16 @@ of this package are found without a look at what else is installed.
 
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from inspect import get_annotations
+from typing import TYPE_CHECKING, Any
 
 from tracoco.errors import UserError, did_you_mean, first_line
 from tracoco.methods.row import FAMILIES, Family, MethodRow, Needs, name_problem, row_problem
 from tracoco.methods.table import METHODS
+from tracoco.settings import RENAMED, MethodChoice, Settings, checked
 
 if TYPE_CHECKING:
-    from tracoco.methods.method import Method
+    from tracoco.methods.method import Method, NetworkFactory, RunFacts
 
 __all__ = [
     "FAMILIES",
@@ -30,11 +32,14 @@ __all__ = [
     "Family",
     "MethodRow",
     "Needs",
+    "build_method",
+    "dropped_settings",
     "find_row",
     "load_installed",
     "method_class",
     "method_row",
     "register_method",
+    "resolved_choice",
 ]
 
 SHIPPED = frozenset(METHODS)
@@ -112,6 +117,49 @@ def register_method(name: str, row: MethodRow) -> None:
     if problem:
         raise ValueError(f"the row of method '{name}' is wrong: {problem}")
     METHODS[name] = row
+
+
+def build_method(
+    choice: MethodChoice, build_network: "NetworkFactory", facts: "RunFacts"
+) -> "Method":
+    """Check the method's own settings, then build it."""
+    method = method_class(choice.name)(_checked_settings(choice), build_network, facts)
+    method.loss = facts.loss
+    return method
+
+
+def resolved_choice(choice: MethodChoice) -> MethodChoice:
+    """The same choice with every setting spelt out."""
+    return MethodChoice(name=choice.name, **_checked_settings(choice).model_dump())
+
+
+def dropped_settings(choice: MethodChoice) -> list[str]:
+    """What a preset says of the method that it names and the chosen one has no use for."""
+    kept = {"name", *_shared_settings(choice)}
+    return [key for key in choice.preset if key not in kept]
+
+
+def _checked_settings(choice: MethodChoice) -> Settings:
+    values, config = _shared_settings(choice) | choice.settings, method_class(choice.name).Config
+    return checked(config, values, f"method {choice.name}", RENAMED.get(choice.name))
+
+
+def _shared_settings(choice: MethodChoice) -> dict[str, Any]:
+    """Those of a preset for another method that both methods have from one and the same class."""
+    if not choice.preset:
+        return {}
+    own = method_class(choice.name).Config
+    other = method_class(choice.preset["name"]).Config
+    return {
+        key: value
+        for key, value in choice.preset.items()
+        if key in own.model_fields and _owner(own, key) is _owner(other, key)
+    }
+
+
+def _owner(config: type[Settings], key: str) -> type | None:
+    """The class that a setting is declared in, or declared anew."""
+    return next((part for part in config.__mro__ if key in get_annotations(part)), None)
 
 
 def _installed_names() -> list[str]:

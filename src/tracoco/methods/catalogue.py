@@ -1,4 +1,4 @@
-"""What `tracoco methods` and docs/methods.md tell about a method, from its origin to its costs.
+"""What `tracoco methods` and docs/reference/methods.md tell of a method: origin, settings, costs.
 
 The texts are in one small file per method, `about/NAME.yaml`, with these keys:
 
@@ -125,14 +125,14 @@ def method_settings(config: type[Settings]) -> list[Setting]:
     for owner in reversed(config.__mro__):
         if issubclass(owner, Settings) and owner is not Settings:
             group = _one_line(inspect.getdoc(owner) or "")
-            for name, about in _documented(owner).items():
+            for name, about in documented(owner).items():
                 default = config.model_fields[name].get_default(call_default_factory=True)
                 found.pop(name, None)
                 found[name] = Setting(name, default, about, group)
     return list(found.values())
 
 
-def _documented(owner: type[BaseModel]) -> dict[str, str]:
+def documented(owner: type[BaseModel]) -> dict[str, str]:
     """The docstring below each field of a class, empty where there is none."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     assert isinstance(tree, ast.ClassDef)  # noqa: S101 - the source of a class

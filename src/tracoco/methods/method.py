@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import get_annotations
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,9 +11,8 @@ from torch import Tensor, nn
 
 from tracoco.data.batch import Batch
 from tracoco.losses.supervised import COMMON, supervised_loss
-from tracoco.methods import method_class
 from tracoco.methods.health import PseudoLabelHealth
-from tracoco.settings import RENAMED, LossConfig, MethodChoice, Settings, checked
+from tracoco.settings import LossConfig, Settings
 
 NetworkFactory = Callable[..., nn.Module]
 """Builds the run's network, with fresh weights; or another one for its crops, if it is given a
@@ -156,47 +154,6 @@ class MeanOfNetworks(nn.Module):
     def forward(self, crops: Tensor) -> Tensor:
         """Logits of each class, [B, classes, ...]."""
         return torch.stack([network(crops).float() for network in self.networks]).mean(dim=0)
-
-
-def build_method(choice: MethodChoice, build_network: NetworkFactory, facts: RunFacts) -> Method:
-    """Check the method's own settings, then build it."""
-    method = method_class(choice.name)(_checked_settings(choice), build_network, facts)
-    method.loss = facts.loss
-    return method
-
-
-def resolved_choice(choice: MethodChoice) -> MethodChoice:
-    """The same choice with every setting spelt out."""
-    return MethodChoice(name=choice.name, **_checked_settings(choice).model_dump())
-
-
-def dropped_settings(choice: MethodChoice) -> list[str]:
-    """What a preset says of the method that it names and the chosen one has no use for."""
-    kept = {"name", *_shared_settings(choice)}
-    return [key for key in choice.preset if key not in kept]
-
-
-def _checked_settings(choice: MethodChoice) -> Settings:
-    values, config = _shared_settings(choice) | choice.settings, method_class(choice.name).Config
-    return checked(config, values, f"method {choice.name}", RENAMED.get(choice.name))
-
-
-def _shared_settings(choice: MethodChoice) -> dict[str, Any]:
-    """Those of a preset for another method that both methods have from one and the same class."""
-    if not choice.preset:
-        return {}
-    own = method_class(choice.name).Config
-    other = method_class(choice.preset["name"]).Config
-    return {
-        key: value
-        for key, value in choice.preset.items()
-        if key in own.model_fields and _owner(own, key) is _owner(other, key)
-    }
-
-
-def _owner(config: type[Settings], key: str) -> type | None:
-    """The class that a setting is declared in, or declared anew."""
-    return next((part for part in config.__mro__ if key in get_annotations(part)), None)
 
 
 def unlabelled_probabilities(batch: Batch, *predictions: Tensor) -> tuple[Tensor, ...]:

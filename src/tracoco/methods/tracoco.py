@@ -22,8 +22,8 @@ class TraCoCoConfig(CoTrainingConfig):
 
     semi_supervised: Literal["crc", "ce", "kl", "mse"] = "crc"
     """What a network learns from its peer: confident regional cross-entropy, or one of the
-    losses that the paper's ablation puts in its place. docs/results.md has both on small
-    runs."""
+    losses that the paper's ablation puts in its place. docs/explanation/results.md has both on
+    small runs."""
     gamma: float = Field(default=0.65, ge=0, le=1)
     """gamma of Eq. (8): a voxel teaches its class where the peer's largest probability is at least
     this. Of `crc` alone."""

@@ -1,7 +1,7 @@
 """TraCoCo in the form of the authors' release, which produced the published numbers.
 
 Kept: its formulas, its passes, its CutMix, its ramp. What each formula does otherwise than the
-paper is in its docstring, and `docs/paper.md` has the whole list. Not kept, since they only spoil a
+paper is in its docstring, and docs/explanation/paper.md has all. Not kept, since they only spoil a
 run: augmentation draws that repeat every epoch, a test case that is dropped, and a best checkpoint
 that is chosen on test cases without saying so.
 """

@@ -181,7 +181,7 @@ def _mix(kind: DecoderKind, dimensions: int, finest: int, width: int) -> nn.Modu
     """The layer behind each sum of a map that comes up and one of the encoder.
 
     At the finest level, with `finest` channels, a kernel of three voxels would take a quarter of
-    the network's time, for a gain within the noise (docs/recipe.md).
+    the network's time, for a gain within the noise (docs/explanation/recipe.md).
     """
     if kind == "convolution" and width != finest:
         return CONVOLUTION[dimensions](width, width, 3, padding=1, bias=False)

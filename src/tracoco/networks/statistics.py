@@ -14,7 +14,7 @@ class _SplitBatchNorm(_BatchNorm):
     With statistics over both kinds, the supervised loss has a gradient at the unlabelled crops too,
     which it moves to wherever their statistics make the labelled ones easier to tell. In trainings
     with few labels, networks then marked most of every unlabelled scan as a structure before any
-    unlabelled crop had counted (docs/recipe.md).
+    unlabelled crop had counted (docs/explanation/recipe.md).
     """
 
     parts: tuple[int, int] = (0, 0)

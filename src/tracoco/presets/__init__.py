@@ -157,6 +157,25 @@ def preset_names() -> list[str]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PresetEntry:
+    """A preset as a list shows it."""
+
+    name: str
+    about: str
+    """Its first line: what it is for."""
+    settings: Values
+    """All that it states, on top of the presets that it is based on."""
+
+
+def list_presets(names: Sequence[str] | None = None) -> list[PresetEntry]:
+    """List the shipped presets: all of them, or those of these names."""
+    return [
+        PresetEntry(name, preset_text(name).splitlines()[0].removeprefix("# "), read_preset(name))
+        for name in (preset_names() if names is None else names)
+    ]
+
+
 def preset_text(name: str) -> str:
     """A preset as it is shipped, with its comments."""
     if name not in preset_names():
@@ -214,7 +233,7 @@ def _parse_override(override: str) -> Values:
         )
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"--set {override}: cannot read the value ({reason})") from error
     for part in reversed(key.split(".")):

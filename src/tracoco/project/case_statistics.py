@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracoco.errors import UserError
 from tracoco.files import array_digest, digest
 from tracoco.geometry import Box
-from tracoco.scans.scan import LabelScan, Scan, ScanHeader, Shape, Spacing, content_box
+from tracoco.project.labels import MOST_VALUES, no_label_map
+from tracoco.scans.scan import LabelScan, Scan, ScanHeader, Shape, Spacing, Structure, content_box
 
-MOST_VALUES = 256
-"""A class index is a byte in the store."""
 PERCENTILES = (0.5, 5.0, 50.0, 95.0, 99.5)
+FEWEST_GAPS = 3
+"""Of a label that seems to be drawn on single slices."""
 MOST_SAMPLED = 100_000
 """Voxels a channel that stand for all: percentiles hardly change with more."""
 
@@ -69,13 +69,22 @@ class LabelStatistics:
 
     header: ScanHeader
     voxels: Mapping[int, int]
-    """How many voxels each value has."""
+    """How many voxels each value has; those that are not drawn have none."""
     touched: tuple[tuple[int, int], ...]
     """Faces of the scan that a structure touches: an axis, and 0 for its start or 1 for its end."""
     in_margin: int = 0
     """Labelled voxels outside of the image's content."""
     foreground: NDArray[np.float32] | None = None
     """Intensities [C, N] of some voxels of structures."""
+    undrawn: int = 0
+    """Voxels that are not drawn."""
+    box: Box | None = None
+    """The part of the scan that the file covers, if that is not all of it."""
+    empty_slices: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Along each axis, the fraction without any structure of the slices between the first and the
+    last that have one; 0 where fewer than three gaps lie between them."""
+    structures: tuple[Structure, ...] = ()
+    """Those that the file names."""
 
 
 def image_statistics(array: NDArray[np.float32], id_: str) -> ImageStatistics:
@@ -97,11 +106,20 @@ def label_statistics(
         foreground: how many voxels of structures to sample from the image.
         id_: of the case, which the sample depends on.
     """
-    statistics = LabelStatistics(label.header, _value_counts(label), _touched(label.array))
+    counts = _value_counts(label)
+    statistics = LabelStatistics(
+        label.header,
+        counts,
+        _touched(label.array),
+        undrawn=label.array.size - sum(counts.values()),
+        box=label.box,
+        structures=label.structures,
+        empty_slices=_empty_slices(label.array),
+    )
     if scan is None or image is None:
         return statistics
-    structures = np.count_nonzero(label.array)
-    in_margin = int(structures - np.count_nonzero(label.array[image.content.slices]))
+    structures = np.count_nonzero(label.array > 0)
+    in_margin = int(structures - np.count_nonzero(label.array[image.content.slices] > 0))
     sample = sample_foreground(scan.array, label.array, id_, foreground) if foreground else None
     return replace(statistics, in_margin=in_margin, foreground=sample)
 
@@ -124,7 +142,7 @@ def sample_foreground(
     image: NDArray[np.float32], label: NDArray[np.integer], id_: str, most: int
 ) -> NDArray[np.float32]:
     """Intensities [C, N] of at most so many voxels of structures, always the same for a case."""
-    places = np.flatnonzero(label)
+    places = np.flatnonzero(label > 0)
     if len(places) > most:
         places = _generator(id_).choice(places, most, replace=False)
     return image.reshape(len(image), -1)[:, places]
@@ -134,19 +152,29 @@ def _value_counts(label: LabelScan) -> dict[int, int]:
     """Voxels of each value, a plane at a time: a large label is not sorted as a whole."""
     voxels: Counter[int] = Counter()
     for plane in label.array:
-        values, counts = np.unique(plane, return_counts=True)
+        values, counts = np.unique(plane[plane >= 0], return_counts=True)
         voxels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-    low, high = min(voxels), max(voxels)
-    if low < 0 or len(voxels) > MOST_VALUES:
-        raise UserError(
-            f"{label.source} is not a label map: it has {len(voxels)} values from {low} to "
-            f"{high}; at most {MOST_VALUES} from 0 on are allowed. Check that it is no image"
-        )
+    if len(voxels) > MOST_VALUES:
+        raise no_label_map(label, sorted(voxels))
     return dict(voxels)
 
 
+def _empty_slices(label: NDArray[Any]) -> tuple[float, float, float]:
+    here = label > 0
+    fractions = []
+    for axis in range(3):
+        filled = np.flatnonzero(here.any(axis=tuple(other for other in range(3) if other != axis)))
+        gaps = np.count_nonzero(np.diff(filled) > 1)
+        span = int(filled[-1] - filled[0]) + 1 if len(filled) else 1
+        fractions.append(1 - len(filled) / span if gaps >= FEWEST_GAPS else 0.0)
+    first, second, third = fractions
+    return (first, second, third)
+
+
 def _touched(label: NDArray[Any]) -> tuple[tuple[int, int], ...]:
-    return tuple((axis, end) for axis in range(3) for end in (0, 1) if label.take(-end, axis).any())
+    return tuple(
+        (axis, end) for axis in range(3) for end in (0, 1) if (label.take(-end, axis) > 0).any()
+    )
 
 
 def _generator(id_: str) -> np.random.Generator:

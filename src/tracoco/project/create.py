@@ -1,15 +1,25 @@
 """How a project comes to be: the data is surveyed, split and planned, then all is written."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from tracoco.errors import UserError
 from tracoco.files import digest
+from tracoco.lock import only_writer, own_content
 from tracoco.project.cases import Case, write_cases
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.folder import Origin, Project, write_origin
+from tracoco.project.label_table import (
+    AS_DRAWN,
+    LabelChoice,
+    check_structures,
+    chosen_ignore,
+    with_drawn,
+)
+from tracoco.project.labels import LabelRule, names_in_files
 from tracoco.project.layouts import Found, find_cases
 from tracoco.project.machine import Device, find_machine
 from tracoco.project.plan import Plan, write_plan
@@ -23,6 +33,8 @@ from tracoco.project.splits import (
     write_splits,
 )
 from tracoco.project.transaction import remove_abandoned, replaced_together, take_back
+from tracoco.scans.scan import Structure
+from tracoco.scans.segments import colour_of, to_hex
 
 
 def make_splits(
@@ -125,10 +137,21 @@ class Proposal:
     cases: tuple[Case, ...]
     splits: Splits
     origin: Origin
-    class_names: Mapping[int, str] = field(default_factory=dict)
+    structures: Mapping[int, Structure] = field(default_factory=dict)
+    """Those that the data names, by their value in the project."""
+
+    @property
+    def rule(self) -> LabelRule:
+        """How labels are read, while there is no plan yet."""
+        names = {value: structure.name for value, structure in self.structures.items()}
+        return LabelRule(self.origin.plan.get("ignore_label"), names)
 
 
-def propose(found: Found, choice: SplitChoice) -> Proposal:
+def propose(
+    found: Found,
+    choice: SplitChoice,
+    labels: LabelChoice = AS_DRAWN,
+) -> Proposal:
     """Divide the cases that were found; refuse what leaks."""
     cases = with_groups(found.cases, choice.group_pattern)
     drawn = _divided(cases, found, choice)
@@ -140,8 +163,14 @@ def propose(found: Found, choice: SplitChoice) -> Proposal:
             f"{len(splits.hidden)} labels are hidden: these cases count as unlabelled, "
             "which simulates having fewer labels"
         )
-    origin = Origin(found.layout, choice.group_pattern, tuple(notes), found.watermark, found.plan)
-    return Proposal(cases, splits, origin, found.class_names)
+    ignore = chosen_ignore(labels, found.ignore, found.class_names)
+    plan = found.plan if ignore is None else {**found.plan, "ignore_label": ignore}
+    origin = Origin(found.layout, choice.group_pattern, tuple(notes), found.watermark, plan)
+    annotated = [case for case in cases if case.id in splits.annotated]
+    structures = names_in_files(annotated, found.class_names, ignore)
+    names = {value: structure.name for value, structure in structures.items()}
+    cases = with_drawn(cases, labels, names, new=[case.id for case in cases])
+    return Proposal(cases, splits, origin, structures)
 
 
 def _divided(cases: Sequence[Case], found: Found, choice: SplitChoice) -> Splits:
@@ -176,19 +205,31 @@ def init_project(  # noqa: PLR0913  # each is a choice of the user's, with a def
 
     With `split` the cases are not drawn: it says which case goes where.
     """
-    check_free(out)
     choice = SplitChoice(validation, test, seed, lists=split)
-    return create_project(out, propose(find_cases(data, labels), choice), dimensions)
+    with new_project(out):
+        return create_project(out, propose(find_cases(data, labels), choice), dimensions)
 
 
-def check_free(out: Path) -> None:
-    """Refuse a folder that something lies in; what is left of one who was killed is removed."""
-    remove_abandoned(out)
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UserError(
-            f"{out} exists already and is left as it is; choose another folder, or add new scans "
-            "to a project with --update"
-        )
+@contextmanager
+def new_project(out: Path) -> Iterator[None]:
+    """Have a folder for a new project, and nobody else; one that something lies in is refused.
+
+    What is left of one who was killed is removed, and so is an empty folder after a failure.
+    """
+    if out.exists() and not out.is_dir():
+        raise _in_use(out)
+    with only_writer(out, "init"):
+        remove_abandoned(out)
+        if own_content(out):
+            raise _in_use(out)
+        yield
+
+
+def _in_use(out: Path) -> UserError:
+    return UserError(
+        f"{out} exists already and is left as it is; choose another folder, or add new scans "
+        "to a project with --update"
+    )
 
 
 def create_project(  # noqa: PLR0913  # the same
@@ -204,30 +245,42 @@ def create_project(  # noqa: PLR0913  # the same
     """Look at the scans, plan, and write the project; nothing is left of one that fails."""
     find_machine(device, memory_gb)  # what cannot be planned for is told before scans are read
     cases, splits = proposal.cases, proposal.splits
-    fingerprint = take_fingerprint(cases, splits, on_case=on_case, workers=workers)
+    fingerprint = take_fingerprint(cases, splits, proposal.rule, on_case=on_case, workers=workers)
     proposal = with_duplicates_noted(proposal, fingerprint)
     known = proposal.origin.plan
     plan = make_plan(fingerprint, dimensions, overrides=known, memory_gb=memory_gb, device=device)
-    planned = zip(plan.label_values, plan.class_names, strict=True)
-    names = tuple(proposal.class_names.get(value, name) for value, name in planned)
-    plan = plan.model_copy(update={"class_names": names})
-    project, existed = Project(out), out.exists()
+    check_structures(cases, plan.label_values)
+    named = {
+        fact.value: Structure(fact.value, fact.name) for fact in fingerprint.labels if fact.name
+    }
+    plan = with_structures(plan, {**named, **proposal.structures})
+    project = Project(out)
     fresh = not project.exists
-    try:
-        write_project(project, proposal, fingerprint, plan)
-    except BaseException:
-        if fresh:
-            take_back(out, project.files)
-        if out.is_dir() and not existed:
-            out.rmdir()
-        raise
+    with only_writer(out, "init"):
+        try:
+            write_project(project, proposal, fingerprint, plan)
+        except BaseException:
+            if fresh:
+                take_back(out, project.files)
+            raise
     return project
+
+
+def with_structures(plan: Plan, known: Mapping[int, Structure]) -> Plan:
+    """The plan with the names and colours that the data has for structures."""
+    named = [known.get(each.value, each) for each in plan.structures]
+    colours = []
+    if any(each.colour for each in named):
+        colours = [to_hex(colour_of(each)) for each in named]
+    names = (plan.class_names[0], *(each.name for each in named))
+    return plan.model_copy(update={"class_names": names, "class_colours": tuple(colours)})
 
 
 def with_duplicates_noted(proposal: Proposal, fingerprint: Fingerprint) -> Proposal:
     """The proposal with a note for each image that is there twice; refused where that leaks."""
     notes = check_duplicates(fingerprint.copies, proposal.cases, proposal.splits)
-    origin = replace(proposal.origin, notes=(*proposal.origin.notes, *notes))
+    every = tuple(dict.fromkeys((*proposal.origin.notes, *notes)))
+    origin = replace(proposal.origin, notes=every)
     return replace(proposal, origin=origin)
 
 

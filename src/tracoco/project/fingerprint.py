@@ -1,7 +1,7 @@
 """What a data set looks like before it is planned: sizes, spacings, intensities, label values."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from tracoco.errors import UserError, raise_all
 from tracoco.files import read_json, write_json
 from tracoco.project.case_statistics import (
-    MOST_VALUES,
     PERCENTILES,
     CaseStatistics,
     six_digits,
 )
 from tracoco.project.cases import Case
+from tracoco.project.labels import MOST_VALUES, PLAIN, LabelRule
 from tracoco.project.splits import Splits
 from tracoco.project.survey import CaseSurvey, SurveyTask, survey_cases
 
@@ -46,6 +46,8 @@ class LabelValue:
     value: int
     voxels: int
     cases: int
+    name: str = ""
+    """What label files call it; mostly nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Fingerprint:
 def take_fingerprint(
     cases: Sequence[Case],
     splits: Splits,
+    rule: LabelRule = PLAIN,
     *,
     on_case: Callable[[str], None] | None = None,
     workers: int | None = 1,
@@ -73,10 +76,11 @@ def take_fingerprint(
     Args:
         cases: what to look at.
         splits: says which labels may be opened.
+        rule: how labels are read.
         on_case: called with the id of each case once it is dealt with.
         workers: processes; None for as many as suit the machine and the data.
     """
-    return _summary(survey_cases(_tasks(cases, splits), on_case, workers))
+    return _summary(survey_cases(_tasks(cases, splits, rule), on_case, workers))
 
 
 def write_fingerprint(path: Path, fingerprint: Fingerprint) -> None:
@@ -112,13 +116,14 @@ def _with_new_names(content: Any) -> Any:
     return content | {"cases": cases}
 
 
-def _tasks(cases: Sequence[Case], splits: Splits) -> list[SurveyTask]:
+def _tasks(cases: Sequence[Case], splits: Splits, rule: LabelRule) -> list[SurveyTask]:
     most = min(MOST_OF_A_CASE, max(1, MOST_OF_ALL // len(splits.labelled)))
     teaching, annotated = set(splits.labelled), splits.annotated
     return [
         SurveyTask(
             case if case.id in annotated else replace(case, label=None),
             most if case.id in teaching else 0,
+            rule=rule,
         )
         for case in cases
     ]
@@ -132,13 +137,23 @@ def _summary(surveys: Sequence[CaseSurvey]) -> Fingerprint:
         if survey.label:
             voxels.update(survey.label.voxels)
             holders.update(survey.label.voxels.keys())
-    labels = tuple(LabelValue(value, voxels[value], holders[value]) for value in sorted(voxels))
+    names = {
+        structure.value: structure.name
+        for survey in reversed(surveys)
+        if survey.label
+        for structure in survey.label.structures
+    }
+    labels = tuple(
+        LabelValue(value, voxels[value], holders[value], names.get(value, ""))
+        for value in sorted(voxels)
+    )
     problems = [
         problem
         for survey in surveys
         for problem in (*survey.image_problems, *survey.label_problems)
     ]
     problems += _channel_problems(known)
+    problems += _name_problems(surveys, names)
     if not problems:  # a broken label would also be missed here
         problems += _value_problems([fact.value for fact in labels])
     raise_all(problems)
@@ -179,6 +194,18 @@ def _channel_problems(facts: Sequence[CaseStatistics]) -> list[str]:
         f"case '{fact.id}' has {fact.channels} channels, most have {usual}; give all the same"
         for fact in facts
         if fact.channels != usual
+    ]
+
+
+def _name_problems(surveys: Sequence[CaseSurvey], names: Mapping[int, str]) -> list[str]:
+    """A value that two files name differently: one of them means another structure."""
+    return [
+        f"{survey.label.header.source} calls value {structure.value} '{structure.name}', another "
+        f"label calls it '{names[structure.value]}'; give one structure one value in all labels"
+        for survey in surveys
+        if survey.label
+        for structure in survey.label.structures
+        if structure.name.casefold() != names[structure.value].casefold()
     ]
 
 

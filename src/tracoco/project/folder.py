@@ -105,10 +105,16 @@ class Project:
 
     def test_cases(self) -> list[Case]:
         """The cases that are kept for the end; an error if there are none."""
-        kept = set(self.load_splits().test)
-        if not kept:
-            raise UserError(f"{self.root} has no test cases; `tracoco init --test N` keeps some")
-        return [case for case in self.load_cases() if case.id in kept]
+        return self.cases_of("test")
+
+    def cases_of(self, part: str) -> list[Case]:
+        """The cases of a part of the split, or of `all` parts; an error if there are none."""
+        splits = self.load_splits()
+        ids = set(splits.ids if part == "all" else splits.parts[part])
+        if not ids:
+            way = "; `tracoco init --test N` keeps some" if part == "test" else ""
+            raise UserError(f"{self.root} has no {part} cases{way}")
+        return [case for case in self.load_cases() if case.id in ids]
 
     def load_cases(self) -> list[Case]:
         """All cases, sorted by id."""
@@ -142,3 +148,17 @@ class Project:
                 f"{self.root} is not a project folder: it has no cases.json. "
                 f"Make one with `tracoco init DATA --out {self.root}`"
             )
+
+
+def structure_names(run: Path, plan: Plan) -> dict[int, str]:
+    """Name of each label value: as the run's project calls it now, if the run lies in one.
+
+    A structure may have been named in the project's plan after the run was trained.
+    """
+    names = dict(zip(plan.label_values, plan.class_names, strict=True))
+    for folder in run.resolve().parents[1:3]:
+        if Project(folder).plan_file.is_file() and Project(folder).cases_file.is_file():
+            now = Project(folder).load_plan()
+            known = dict(zip(now.label_values, now.class_names, strict=True))
+            return {value: known.get(value, name) for value, name in names.items()}
+    return names

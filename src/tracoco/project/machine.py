@@ -1,6 +1,5 @@
 """What a training will run on: how much memory there is, and what time allows."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Literal, get_args
 from tracoco.config import BATCH, FILTERS, STEPS, NetworkConfig, Precision
 from tracoco.errors import UserError, check_choice
 from tracoco.geometry import Strides, total_stride
+from tracoco.memory import total_bytes
 from tracoco.project.plan import Plan
 
 RAM_FRACTION = 0.25
@@ -112,10 +112,8 @@ def gpu_gb() -> float | None:
 
 
 def _ram_gb() -> float:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (AttributeError, ValueError, OSError):
-        return ASSUMED_GB
+    total = total_bytes()
+    return ASSUMED_GB if total is None else total / 1e9
 
 
 KEPT_MAPS = {"light-unet": (5, 8), "vnet": (10, 10), "unet": (13, 13)}

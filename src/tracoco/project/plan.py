@@ -5,32 +5,27 @@ import textwrap
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
 from tracoco.config import BATCH, Precision
-from tracoco.errors import UserError
 from tracoco.files import digest, write_text
 from tracoco.geometry import Size, Strides, crop_problem, form_problem
 from tracoco.project.derive import Axis, Voxels, Window, choose_strides, slices_first
-from tracoco.scans.scan import Shape, Spacing
-from tracoco.settings import Settings, checked
+from tracoco.project.labels import LabelRule
+from tracoco.scans.scan import Shape, Spacing, Structure
+from tracoco.scans.segments import from_hex
+from tracoco.settings import Settings, checked, read_yaml
 from tracoco.text import html_table
 
-NOT_STORED = {
-    "crop",
-    "strides",
-    "batch",
-    "filters",
-    "steps",
-    "precision",
-    "mirror_axes",
-    "class_names",
-}
+NOT_STORED = {"crop", "strides", "batch", "filters", "steps", "precision", "mirror_axes"}
+NOT_STORED |= {"class_names", "class_colours"}
 """Settings that change nothing in the store."""
 FOR_IMPORTED = ("rescale", "resize_slices")
 """Settings that only plans of imported runs change."""
-ADDED_LATER = (*FOR_IMPORTED, "filters", "steps", "precision", "mirror_axes")
+ADDED_LATER = (
+    *FOR_IMPORTED,
+    *("filters", "steps", "precision", "mirror_axes", "ignore_label", "class_colours"),
+)
 """Settings that older plans do not have; with their defaults a plan is what it was."""
 
 FOR_ZSCORE = {"normalisation", "statistics_over", "window_mean_sd"}
@@ -42,6 +37,7 @@ USUAL_WIDTH = 5.0
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Side = PositiveFloat | None
+Colour = Annotated[str, Field(pattern="^#[0-9a-fA-F]{6}$")]
 
 
 class Plan(Settings):
@@ -56,6 +52,16 @@ class Plan(Settings):
     )
     class_names: tuple[str, ...] = Field(
         description="A name for each label value, as reports show it."
+    )
+    ignore_label: int | None = Field(
+        default=None,
+        description="Value in the label files of voxels that nobody has drawn or looked at. They "
+        "count as unlabelled, and no score counts them. null: there is none.",
+    )
+    class_colours: tuple[Colour, ...] = Field(
+        default=(),
+        description="A colour for each structure, without the background, as #rrggbb: of the "
+        "structures in the files that 3D Slicer opens. Empty: colours far from each other.",
     )
     slice_axis: Axis | None = Field(
         description="2D: the axis that slices are counted along: 0 left-right, 1 back-front, "
@@ -150,6 +156,17 @@ class Plan(Settings):
         return len(self.label_values)
 
     @property
+    def structures(self) -> tuple[Structure, ...]:
+        """All classes but the background, as files name them."""
+        colours = tuple(map(from_hex, self.class_colours)) or (None,) * self.classes
+        return tuple(map(Structure, self.label_values[1:], self.class_names[1:], colours))
+
+    @property
+    def label_rule(self) -> LabelRule:
+        """What the values of label files mean."""
+        return LabelRule(self.ignore_label, {each.value: each.name for each in self.structures})
+
+    @property
     def stored_axes(self) -> Shape:
         """The canonical axis of each stored axis: `array.transpose(plan.stored_axes)`."""
         if self.slice_axis is None:
@@ -216,8 +233,8 @@ class Plan(Settings):
     @field_validator("label_values")
     @classmethod
     def _background_first(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        if values[:1] != (0,) or len(set(values)) != len(values) or not 2 <= len(values) <= 256:
-            raise ValueError("must be 0 and then 1 to 255 other values, each once")
+        if values[:1] != (0,) or len(set(values)) != len(values) or not 2 <= len(values) <= 254:
+            raise ValueError("must be 0 and then 1 to 253 other values, each once")
         return values
 
     @field_validator("class_names")
@@ -227,6 +244,16 @@ class Plan(Settings):
         if len(values) != len(names):
             raise ValueError(f"{len(names)} names for {len(values)} label values")
         return names
+
+    @field_validator("ignore_label", "class_colours")
+    @classmethod
+    def _fits_the_structures(cls, given: Any, info: ValidationInfo) -> Any:
+        values = info.data.get("label_values", ())
+        if given in values:
+            raise ValueError(f"{given} is also in label_values; a value is one or the other")
+        if info.field_name == "class_colours" and len(given) not in {0, len(values) - 1}:
+            raise ValueError(f"{len(given)} colours for {len(values) - 1} structures")
+        return given
 
     @field_validator("slice_axis")
     @classmethod
@@ -311,11 +338,4 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 def read_plan(path: Path) -> Plan:
     """Read plan.yaml, or say which value is wrong."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} is not valid YAML ({reason}); correct or restore it") from error
-    return checked(Plan, values, str(path))
+    return checked(Plan, read_yaml(path), str(path))

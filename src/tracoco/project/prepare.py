@@ -11,30 +11,34 @@ import torch
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError, collected, raise_all
-from tracoco.files import read_json, write_json
 from tracoco.geometry import Box
-from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps, unsafe_ids
+from tracoco.lock import shard_writer
+from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps
 from tracoco.project.folder import Project
+from tracoco.project.labels import read_drawn
+from tracoco.project.normalise import check_channels, kept_box
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
-    check_channels,
     class_indices,
-    kept_box,
+    is_drawn,
+    is_structure,
     label_to_network_grid,
     to_network_grid,
 )
 from tracoco.project.store import (
     PreparedCase,
+    array_digests,
     facts_file,
     has_arrays,
-    remove_abandoned,
+    read_facts,
     write_case,
+    write_facts,
 )
 from tracoco.project.survey import death_of
 from tracoco.project.workers import in_parallel, suitable_workers
-from tracoco.scans.checks import check_geometry
-from tracoco.scans.reader import read_images, read_label
+from tracoco.scans.reader import read_images
 from tracoco.scans.scan import LabelScan, Scan, Shape, Spacing
+from tracoco.shards import Shard, shard_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,10 @@ class PrepareTask:
 
 
 def prepare(
-    project: Project, on_case: Callable[[str], None] | None = None, workers: int | None = 1
+    project: Project,
+    on_case: Callable[[str], None] | None = None,
+    workers: int | None = 1,
+    shard: Shard | None = None,
 ) -> int:
     """Bring all cases to the store; those that have not changed since are left as they are.
 
@@ -56,12 +63,20 @@ def prepare(
         on_case: called with the id of each case once it is dealt with.
         workers: processes, each with one case in memory; None for as many as suit the machine and
             the data.
+        shard: (k, n) for the k-th of n parts of the cases; all of them if not given.
 
     Returns:
-        How many cases the store now holds for the project.
+        How many of these cases the store now holds.
     """
-    plan, root, cases = project.load_plan(), project.store_root, _visible_cases(project)
-    remove_abandoned(root)
+    with shard_writer(project.store_root, "prepare", shard):
+        return _prepare(project, on_case, workers, shard or (1, 1))
+
+
+def _prepare(
+    project: Project, on_case: Callable[[str], None] | None, workers: int | None, shard: Shard
+) -> int:
+    plan, root = project.load_plan(), project.store_root
+    cases = shard_of(_visible_cases(project), shard)
     plan_hash = plan.hash()
     tasks = []
     for case in cases:
@@ -84,7 +99,7 @@ def prepare_one(task: PrepareTask) -> list[str]:
         facts = {"id": case.id, "plan": plan.hash(), "sources": source_hashes(case)}
         known = _known_facts(root, case)
         if facts.items() <= known.items():  # copied or touched: the same content as before
-            write_json(facts_file(root, case.id), known | {"stamps": stamps})
+            write_facts(facts_file(root, case.id), known | {"stamps": stamps})
             return []
         prepared = prepare_case(case, plan)
     if prepared:  # a disk that is full ends the work at once, so this is not collected
@@ -110,7 +125,6 @@ def _prepare_all(
 def _visible_cases(project: Project) -> list[Case]:
     """The cases of the splits; from here on an unlabelled one has no label at all."""
     splits = project.load_splits()
-    raise_all(unsafe_ids(splits.ids))
     wanted, annotated = set(splits.ids), splits.annotated
     return [
         case if case.id in annotated else replace(case, label=None)
@@ -131,12 +145,25 @@ def _is_current(root: Path, case: Case, plan_hash: str) -> bool:
 
 
 def _known_facts(root: Path, case: Case) -> dict[str, Any]:
-    """What the store knows of a case, or nothing if an array is missing."""
+    """What the store knows of a case, or nothing if a file is missing or not as it was written.
+
+    All arrays are read for this. Those of earlier versions get their digests now.
+    """
     file = facts_file(root, case.id)
-    if not (file.is_file() and has_arrays(root, case.id, labelled=case.label is not None)):
+    if not file.is_file():
         return {}
-    facts: dict[str, Any] = read_json(file)
-    return facts
+    try:
+        facts = read_facts(file)
+        undrawn = facts.get("undrawn_voxels", 0)
+        if not has_arrays(root, case.id, labelled=case.label is not None, undrawn=undrawn):
+            return {}
+        found = array_digests(root, facts)
+    except (UserError, KeyError, OSError):
+        return {}
+    if "arrays" not in facts:
+        facts |= {"arrays": found}
+        write_facts(file, facts)
+    return facts if facts["arrays"] == found else {}
 
 
 def _lost(task: PrepareTask, how: str) -> list[str]:
@@ -159,17 +186,21 @@ VOXELS = {
 def prepare_case(case: Case, plan: Plan) -> PreparedCase:
     """Read a case and bring it to the network's grid; its label is opened only if it has one."""
     scan = read_images(case.images)
-    return prepare_scans(scan, read_label(case.label) if case.label else None, plan)
+    label = None
+    if case.label:
+        label = read_drawn(case.label, scan.header, plan.label_rule, case.drawn)
+    return prepare_scans(scan, label, plan)
 
 
 def prepare_scans(scan: Scan, label: LabelScan | None, plan: Plan) -> PreparedCase:
-    """Check an image and its label, and bring both to the network's grid."""
+    """Check an image, and bring it and its label to the network's grid.
+
+    The label lies on the voxels of the image, as `read_drawn` gives it.
+    """
     about = scan.header
     check_channels(about.channels, plan, about.source)
-    if label:
-        check_geometry(about, label.header)
     box = kept_box(scan.array, plan)
-    image = to_network_grid(scan.array, scan.spacing_mm, plan, box)
+    image = to_network_grid(scan.array, scan.spacing_mm, plan, box, about.source)
     indices, lost = _prepare_label(label, scan.spacing_mm, plan, box) if label else (None, 0)
     a, b, c = (
         box.size[axis] * about.spacing_mm[axis] / length
@@ -178,6 +209,7 @@ def prepare_scans(scan: Scan, label: LabelScan | None, plan: Plan) -> PreparedCa
     steps = (
         "axes turned to right, anterior, superior",
         *_cropping(about.shape, box, lost),
+        *_undrawn(indices),
         *(f"channel {number} {_clipping(plan, number)}" for number in range(plan.channels)),
         f"axes {plan.stored_axes} stored in this order",
         f"resampled from {box.size} voxels of {about.spacing_mm} mm",
@@ -191,8 +223,14 @@ def _prepare_label(
     """The label of the part that is kept, and how many voxels of structures lie outside of it."""
     indices = class_indices(label.array, plan, label.source)
     kept = indices[box.slices]
-    lost = int(np.count_nonzero(indices) - np.count_nonzero(kept))
-    return label_to_network_grid(kept, spacing_mm, plan), lost
+    lost = int(np.count_nonzero(is_structure(indices)) - np.count_nonzero(is_structure(kept)))
+    stored = label_to_network_grid(kept, spacing_mm, plan)
+    if not is_drawn(stored).any():
+        raise UserError(
+            f"{label.source} has no drawn voxel left in what is stored of its scan: its slices lie "
+            "outside, or are too thin for spacing_mm in plan.yaml; draw more, or remove the file"
+        )
+    return stored, lost
 
 
 def _cropping(shape: Shape, box: Box, lost: int) -> Iterator[str]:
@@ -200,6 +238,12 @@ def _cropping(shape: Shape, box: Box, lost: int) -> Iterator[str]:
         yield f"voxels {box.start} to before {box.stop} of {shape}: the rest is a constant margin"
     if lost:
         yield f"{lost} labelled voxels lost, which lie in that margin"
+
+
+def _undrawn(indices: NDArray[np.uint8] | None) -> Iterator[str]:
+    count = 0 if indices is None else int(np.count_nonzero(~is_drawn(indices)))
+    if count:
+        yield f"{count} stored voxels are not drawn, and count as unlabelled"
 
 
 def _clipping(plan: Plan, channel: int) -> str:

@@ -11,96 +11,50 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tracoco.errors import UserError
-from tracoco.geometry import Box, whole
-from tracoco.project.derive import DARK
-from tracoco.project.plan import FARTHEST, Plan
-from tracoco.scans.scan import Shape, Spacing, c_order, content_box
+from tracoco.geometry import Box
+from tracoco.project.labels import NOT_OF_DRAWN, UNDRAWN
+from tracoco.project.normalise import (
+    check_channels,
+    check_stored_size,
+    kept_box,
+    normalised_channels,
+    stored_order,
+)
+from tracoco.project.plan import Plan
+from tracoco.scans.scan import Shape, Spacing
 
-Channel = NDArray[np.float32]
-
-
-def normalise(channel: Channel, plan: Plan, number: int = 0, box: Box | None = None) -> Channel:
-    """Normalise one channel of a scan as the plan says.
-
-    With a box only that part comes back; its values are those that it has in the whole scan. A
-    constant image becomes zeros. A plan that does not rescale keeps the values of the file.
-    """
-    kept = channel[box.slices] if box else channel
-    if not plan.rescale:
-        return kept.copy()
-    if plan.normalisation == "range":
-        return _scaled(channel, kept, plan, number)
-    window = plan.window[number]
-    if window:
-        mean, sd = plan.window_scale(number, window)
-        return _standardised(kept.clip(*window), mean, sd)
-    mean, sd = _mean_sd(_counted(channel, plan, number), plan)
-    if np.float32(sd) == 0:
-        return np.zeros_like(kept)
-    standardised = _standardised(kept.copy(), mean, sd)
-    return standardised.clip(-FARTHEST, FARTHEST, out=standardised)
+NOT_OF_DRAWN_INDEX, UNDRAWN_INDEX = MARKS = (254, 255)
+"""What a stored label has in place of a class index where that is `NOT_OF_DRAWN` or `UNDRAWN`."""
 
 
-def _scaled(channel: Channel, kept: Channel, plan: Plan, number: int) -> Channel:
-    """Clip at the window of this channel, or at percentiles of the scan, and scale to [0, 1]."""
-    low, high = plan.window[number] or _percentiles(channel, plan)
-    if high <= low:  # nearly all voxels are alike: what differs is all there is to see
-        low, high = float(channel.min()), float(channel.max())
-    if high <= low:
-        return np.zeros_like(kept)
-    scaled: Channel = kept - np.float32(low)
-    scaled /= np.float32(high - low)
-    return scaled.clip(0, 1, out=scaled)
+def is_drawn(indices: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where a stored label says which class a voxel has."""
+    return indices < NOT_OF_DRAWN_INDEX
 
 
-def _standardised(values: Channel, mean: float, sd: float) -> Channel:
-    """In place, so that a large scan is not in memory once more."""
-    values -= np.float32(mean)
-    values /= np.float32(sd)
-    return values
-
-
-def _counted(channel: Channel, plan: Plan, number: int) -> Channel:
-    """The voxels that mean and deviation are taken of."""
-    over = plan.statistics_over[number]
-    if over == "all":
-        return channel
-    low, high = _percentiles(channel, plan)
-    return channel[channel > (low if over == "above_background" else low + DARK * (high - low))]
-
-
-def _mean_sd(values: Channel, plan: Plan) -> tuple[float, float]:
-    """Mean and deviation of values clipped at their percentiles; 0 and 0 if they are all alike."""
-    low, high = _percentiles(values, plan) if values.size else (0.0, 0.0)
-    if high <= low:
-        return 0.0, 0.0
-    clipped = values.clip(low, high)
-    return float(clipped.mean(dtype=np.float64)), float(clipped.std(dtype=np.float64))
-
-
-def _percentiles(values: Channel, plan: Plan) -> tuple[float, float]:
-    low, high = np.percentile(values, [plan.low_percentile, plan.high_percentile])
-    return float(low), float(high)
-
-
-def kept_box(array: NDArray[np.float32], plan: Plan) -> Box:
-    """The part of an image [C, X, Y, Z] that a network gets to see: its content, or all of it."""
-    return content_box(array) if plan.crop_to_content else whole(array.shape[1:])
+def is_structure(indices: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Where a stored label has a structure."""
+    return (indices > 0) & is_drawn(indices)
 
 
 def to_network_grid(
-    array: NDArray[np.float32], spacing_mm: Spacing, plan: Plan, box: Box | None = None
+    array: NDArray[np.float32],
+    spacing_mm: Spacing,
+    plan: Plan,
+    box: Box | None = None,
+    source: Path | str = "the image",
 ) -> NDArray[np.float32]:
     """Normalise an image [C, X, Y, Z], then crop and resample it to the plan's stored axes.
 
-    `box` is the image's `kept_box`, for a caller who needs it as well.
+    `box` is the image's `kept_box`, for a caller who needs it as well; `source` names the image in
+    errors.
     """
-    check_channels(len(array), plan, "the image")
+    check_channels(len(array), plan, source)
     box = box or kept_box(array, plan)
     x, y, z = box.size
+    check_stored_size((x, y, z), spacing_mm, plan, source)
     shape = plan.stored_shape((x, y, z), spacing_mm)
-    channels = (normalise(channel, plan, number, box) for number, channel in enumerate(array))
-    stored = (torch.from_numpy(_stored_order(channel, plan)) for channel in channels)
+    stored = (torch.from_numpy(channel) for channel in normalised_channels(array, plan, box))
     resampled = [_resample(channel, shape) for channel in stored]
     # To stack a single channel would be to copy the scan.
     return (torch.stack(resampled) if len(resampled) > 1 else resampled[0][None]).numpy()
@@ -112,26 +66,22 @@ def label_to_network_grid(
     """Resample class indices [X, Y, Z]: each voxel gets the class that covers most of it."""
     x, y, z = label.shape
     shape = plan.stored_shape((x, y, z), spacing_mm)
-    stored = torch.from_numpy(_stored_order(label.astype(np.uint8), plan))
+    stored = torch.from_numpy(stored_order(label.astype(np.uint8), plan))
     if tuple(stored.shape) == shape:
         return stored.numpy()
-    return _largest(((stored == index).float() for index in range(plan.classes)), shape)
-
-
-def check_channels(channels: int, plan: Plan, source: Path | str) -> None:
-    """Refuse an image that is not like those of the project."""
-    if channels != plan.channels:
-        raise UserError(
-            f"{source} has {channels} channels, the plan {plan.channels}; "
-            "give a scan with the channels that the project was made with"
-        )
+    values = [*range(plan.classes), *(mark for mark in MARKS if (label == mark).any())]
+    largest = _largest(((stored == value).float() for value in values), shape)
+    return np.array(values, dtype=np.uint8)[largest]
 
 
 def class_indices(label: NDArray[Any], plan: Plan, source: Path | str) -> NDArray[np.uint8]:
-    """Class index of each raw label value."""
+    """Class index of each raw label value, and a mark where nothing is drawn."""
     indices = np.zeros(label.shape, dtype=np.uint8)
     unmatched = np.ones(label.shape, dtype=bool)
-    for index, value in enumerate(plan.label_values):
+    known = [*enumerate(plan.label_values)]
+    if label.dtype.kind == "i" and label.min() < 0:
+        known += [(UNDRAWN_INDEX, UNDRAWN), (NOT_OF_DRAWN_INDEX, NOT_OF_DRAWN)]
+    for index, value in known:
         here = label == value
         indices[here] = index
         unmatched &= ~here
@@ -144,18 +94,6 @@ def class_indices(label: NDArray[Any], plan: Plan, source: Path | str) -> NDArra
             "Correct the label, or add the value to label_values and class_names in plan.yaml"
         )
     return indices
-
-
-def raw_values(indices: NDArray[Any], plan: Plan) -> NDArray[Any]:
-    """Raw label value of each class index: the inverse of `class_indices`."""
-    values: NDArray[Any] = np.array(plan.label_values)
-    smallest = np.result_type(*map(np.min_scalar_type, plan.label_values))
-    raw: NDArray[Any] = values.astype(smallest)[indices]
-    return raw
-
-
-def _stored_order(array: NDArray[Any], plan: Plan) -> NDArray[Any]:
-    return c_order(array.transpose(plan.stored_axes))
 
 
 def _resample(volume: Tensor, shape: Shape) -> Tensor:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracoco.errors import UserError, raise_all
 from tracoco.files import digest, read_json, write_json
-from tracoco.project.cases import Case
+from tracoco.project.cases import Case, CaseId
 from tracoco.settings import Settings, checked
 
 TRAINING = ("labelled", "unlabelled")
@@ -136,11 +136,11 @@ def read_splits(path: Path) -> Splits:
 
 
 class _File(Settings):
-    labelled: tuple[str, ...]
-    unlabelled: tuple[str, ...] = ()
-    validation: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
+    labelled: tuple[CaseId, ...]
+    unlabelled: tuple[CaseId, ...] = ()
+    validation: tuple[CaseId, ...] = ()
+    test: tuple[CaseId, ...] = ()
+    hidden: tuple[CaseId, ...] = ()
 
 
 def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[str]:

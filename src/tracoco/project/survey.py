@@ -16,9 +16,9 @@ from tracoco.project.case_statistics import (
     label_statistics,
 )
 from tracoco.project.cases import Case, source_bytes
+from tracoco.project.labels import PLAIN, LabelRule, read_drawn
 from tracoco.project.workers import in_parallel, suitable_workers
-from tracoco.scans.checks import check_geometry
-from tracoco.scans.reader import read_grids, read_images, read_label
+from tracoco.scans.reader import read_grid, read_grids, read_images
 from tracoco.scans.scan import LabelScan, Scan, ScanHeader
 
 
@@ -31,6 +31,8 @@ class SurveyTask:
     """How many foreground voxels to bring back."""
     prepare: Callable[[Scan, LabelScan | None], object] | None = None
     """Called while the scans are in memory; time and memory of reading and of this are measured."""
+    rule: LabelRule = PLAIN
+    """How the label is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,11 @@ def survey_cases(
 def survey_case(task: SurveyTask) -> CaseSurvey:
     """Read the files of a case once; problems are noted, not raised."""
     if task.prepare is None:
-        return _Reading(task.case).survey(task.foreground)
+        return _Reading(task).survey(task.foreground)
     tracemalloc.start()
     try:
         began = time.perf_counter()
-        reading = _Reading(task.case)
+        reading = _Reading(task)
         seconds = time.perf_counter() - began
         survey = reading.survey(task.foreground)
         if reading.scan is None or survey.image_problems or survey.label_problems:
@@ -129,8 +131,8 @@ def death_of(case: Case, how: str) -> str:
 class _Reading:
     """The scans of a case, each read once, and what was wrong with their files."""
 
-    def __init__(self, case: Case) -> None:
-        self.case = case
+    def __init__(self, task: SurveyTask) -> None:
+        case = self.case = task.case
         self.image_problems: list[str] = []
         self.label_problems: list[str] = []
         self.scan: Scan | None = None
@@ -140,10 +142,9 @@ class _Reading:
         self.header = self.scan.header if self.scan else self._header_alone()
         if case.label:
             with _noted(self.label_problems, case.label):
-                label = read_label(case.label)
-                if self.header:
-                    check_geometry(self.header, label.header)
-                self.label = label
+                # Without an image there is nothing to compare with: the label is read as it is.
+                header = self.header or read_grid(case.label)
+                self.label = read_drawn(case.label, header, task.rule, case.drawn)
 
     def survey(self, foreground: int) -> CaseSurvey:
         id_ = self.case.id

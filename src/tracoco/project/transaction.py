@@ -4,10 +4,9 @@ New files are written into a folder of their own. Once they are on the disk it g
 which everybody knows it, and with this one step the change is made: whoever opens the project next
 moves the files to their places, should the one who wrote them have died before.
 
-One process at a time may change a project; a second one is told so.
+One process at a time may change a project (`tracoco.lock`).
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +59,10 @@ def finish_replacing(root: Path) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove files that were never decided on: their writer was killed."""
+    """Remove files that were never decided on: their writer was killed.
+
+    Whoever calls this has the lock of the project, so that nobody is filling such a folder now.
+    """
     for folder in root.glob(f"{UNFINISHED}*"):
         rmtree(folder, ignore_errors=True)
 
@@ -95,39 +97,3 @@ def _flush(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-LOCK = ".tracoco-lock"
-TAKEN = (errno.EAGAIN, errno.EACCES)
-
-
-@contextmanager
-def only_writer(root: Path) -> Iterator[None]:
-    """Be the only one who changes a project, from what is read of it to what is written.
-
-    The system gives the lock back when its owner ends, however that comes about. The file stays:
-    whoever removed it would take the lock away from one who has just opened it.
-    """
-    handle = os.open(root / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if not _lock(handle):
-            raise UserError(
-                f"another update of {root} is under way; wait for its end, then run this one again"
-            )
-        remove_abandoned(root)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    """Whether the lock is ours; it always is where a system or its disk has none."""
-    try:
-        import fcntl  # noqa: PLC0415 - Windows has no such module
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in TAKEN
-    return True

@@ -7,10 +7,12 @@ from typing import Any
 
 from tracoco.errors import UserError, raise_all
 from tracoco.files import write_text
+from tracoco.lock import only_writer
 from tracoco.project.cases import Case
 from tracoco.project.create import OnCase, Proposal, with_duplicates_noted, write_project
 from tracoco.project.fingerprint import Fingerprint, read_fingerprint, take_fingerprint
 from tracoco.project.folder import Project
+from tracoco.project.label_table import AS_DRAWN, LabelChoice, check_structures, with_drawn
 from tracoco.project.layouts import Found
 from tracoco.project.machine import Device
 from tracoco.project.plan import Plan, write_plan
@@ -25,35 +27,45 @@ class Update:
     proposal: Proposal
     added: tuple[str, ...]
     newly_labelled: tuple[str, ...]
+    redrawn: tuple[str, ...] = ()
+    """Known labels of which another part is said to be drawn."""
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.added or self.newly_labelled)
+        return bool(self.added or self.newly_labelled or self.redrawn)
 
     @property
     def unchanged(self) -> int:
         """How many cases stay as they are."""
-        return len(self.proposal.cases) - len(self.added) - len(self.newly_labelled)
+        changed = (self.added, self.newly_labelled, self.redrawn)
+        return len(self.proposal.cases) - sum(map(len, changed))
 
     def change(self, id_: str) -> str:
         """What happens to a case, in words."""
         if id_ in self.added:
             return "added"
+        if id_ in self.redrawn:
+            return "drawn otherwise"
         return "newly labelled" if id_ in self.newly_labelled else "unchanged"
 
 
-def propose_update(project: Project, found: Found) -> Update:
+def propose_update(
+    project: Project,
+    found: Found,
+    labels: LabelChoice = AS_DRAWN,
+) -> Update:
     """Compare what was found with what the project knows; nothing is written.
 
-    Who goes on to apply it does both within `only_writer`, or another update may come between.
+    Who goes on to apply it does both with the project's lock, or another update may come between.
     """
     known = {case.id: case for case in project.load_cases()}
     splits, origin = project.load_splits(), project.load_origin()
     cases = {case.id: case for case in with_groups(found.cases, origin.group_pattern)}
     raise_all(_removed(known, cases))
     for id_, case in known.items():
-        cases[id_] = replace(cases[id_], group=case.group or cases[id_].group)
+        group = case.group or cases[id_].group
+        cases[id_] = replace(cases[id_], group=group, drawn=case.drawn)
     wanted = _part_of(found.splits) if found.splits else {}
     labelled = {id_ for id_, case in known.items() if cases[id_].label and not case.label}
     labelled &= {id_ for id_ in splits.unlabelled if wanted.get(id_, "labelled") == "labelled"}
@@ -62,9 +74,15 @@ def propose_update(project: Project, found: Found) -> Update:
     newly = tuple(id_ for id_ in order if id_ in labelled)
     changed = _with_cases(splits, known, [cases[id_] for id_ in (*newly, *added)], wanted)
     merged = tuple(sorted(cases.values(), key=lambda case: case.id))
+    plan, new = project.load_plan(), {*newly, *added}
+    merged = with_drawn(merged, labels, plan.label_rule.names, new=sorted(new))
+    check_structures(merged, plan.label_values)
+    redrawn = tuple(
+        case.id for case in merged if case.id not in new and case.drawn != known[case.id].drawn
+    )
     check_splits(changed, merged, "the split")
     notes = (*found.notes, *_kept_apart(changed, wanted))
-    return Update(Proposal(merged, changed, replace(origin, notes=notes)), added, newly)
+    return Update(Proposal(merged, changed, replace(origin, notes=notes)), added, newly, redrawn)
 
 
 def apply_update(
@@ -73,7 +91,7 @@ def apply_update(
     """Look at all scans, then replace the project's files; the plan stays as it was edited."""
     proposal, plan = update.proposal, project.load_plan()
     fingerprint = take_fingerprint(
-        proposal.cases, proposal.splits, on_case=on_case, workers=workers
+        proposal.cases, proposal.splits, plan.label_rule, on_case=on_case, workers=workers
     )
     _check_plan(plan, fingerprint, project)
     write_project(project, with_duplicates_noted(proposal, fingerprint), fingerprint)
@@ -156,9 +174,16 @@ def redo_plan(
     crops are mirrored, and what was known of the data set when the project was made, e.g. by a
     data set of the paper.
     """
+    with only_writer(project.root, "plan --redo"):
+        return _redone(project, memory_gb, device)
+
+
+def _redone(
+    project: Project, memory_gb: float | None, device: Device | None
+) -> tuple[PlanChange, ...]:
     old = project.load_plan()
     known = dict(project.load_origin().plan)
-    said = {"label_values", "class_names", "mirror_axes"}
+    said = {"label_values", "class_names", "class_colours", "ignore_label", "mirror_axes"}
     kept = known | old.model_dump(include=said)
     fingerprint = read_fingerprint(project.fingerprint_file)
     new = make_plan(fingerprint, old.dimensions, overrides=kept, memory_gb=memory_gb, device=device)

@@ -6,9 +6,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
+
+from tracoco.processes import end_with
 
 MOST_WORKERS = 8
 BYTES_A_WORKER = 32 * 2**20
@@ -128,6 +130,9 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], begin: Callable[[], Non
     """The life of a process: tasks in, results out, until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit tidies up half-written files
+    parent = parent_process()
+    if parent:  # which may be killed while there is a task that takes long
+        end_with(lambda: wait([parent.sentinel]))
     if begin:
         begin()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from tracoco.evaluation.calibration import Calibration
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.runs.log import StepRecord
 from tracoco.text import number, short
@@ -41,6 +42,8 @@ class Chart:
     latest: str = ""
     """The figure that the chart has arrived at."""
     about: str = ""
+    across: str = "steps"
+    """What runs from left to right."""
     from_zero: bool = True
     spans: Sequence[tuple[int, int]] = ()
     """Steps to shade, first and last."""
@@ -226,6 +229,24 @@ def rate_chart(log: Sequence[StepRecord]) -> Chart | None:
     thin = rate.thinned
     line = Line("learning rate", thin.steps, thin.values, colour=5)
     return Chart("learning rate", [line], short(rate.values[-1]))
+
+
+def reliability_chart(calibration: Calibration) -> Chart:
+    """Accuracy by confidence, in percent; on the dashed line probabilities mean what they say."""
+    rows = zip(calibration.voxels, calibration.confidence, calibration.accuracy, strict=True)
+    known = np.array([(sure, right) for count, sure, right in rows if count]).reshape(-1, 2) * 100
+    ends = np.array([0.0, 100.0])
+    return Chart(
+        "accuracy by confidence, %",
+        [
+            Line("as it should be", ends, ends, "dashed", 0),
+            Line("this prediction", known[:, 0], known[:, 1], "points"),
+        ],
+        latest=f"calibration error {number(calibration.ece)} %",
+        about="Voxels with 1 % or more foreground, by the probability of their most probable "
+        "class. Below the dashed line the network is surer than it is right.",
+        across="confidence",
+    )
 
 
 def _term(name: str) -> Callable[[StepRecord], float | None]:

@@ -94,6 +94,8 @@ def _scored(row: ComparisonRow, scores: ScoreSet) -> ComparisonRow:
 def _differences(scores: ScoreSet, first: ScoreSet) -> Iterator[str]:
     """What the scores do not have in common with the first ones, and conventions that flatter."""
     own, other = scores.evaluation, first.evaluation
+    if scores.manifest.variant:
+        yield f"predicted with: {scores.manifest.variant}"
     shared = len(own.case_ids & other.case_ids)
     if own.case_ids != other.case_ids:
         yield f"other cases than the first row ({shared} in common)"
@@ -105,6 +107,8 @@ def _differences(scores: ScoreSet, first: ScoreSet) -> Iterator[str]:
         yield f"empty masks count as {own.protocol.empty}, not {other.protocol.empty}"
     elif own.empty_as_zero:
         yield own.empty_as_zero
+    if own.skipped:
+        yield own.skipped
     if own.cleaning:
         yield own.cleaning
     elif other.cleaning:

@@ -153,7 +153,7 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
 def _named(run: RunRecord, sign: Literal["collapsed", "fading", "restrained", "lost"]) -> str:
     """The classes of which the log has a sign of failure, at one step or another."""
     found = dict.fromkeys(name for record in run.log for name in getattr(record, sign))
-    return " and ".join(f"'{name}'" for name in found)
+    return " and ".join(f"'{run.renamed.get(name, name)}'" for name in found)
 
 
 def unfinished_note(run: RunRecord) -> str | None:

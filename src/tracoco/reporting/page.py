@@ -1,4 +1,7 @@
-"""The report of a run: one HTML file that needs nothing else, not even a script."""
+"""The report of a run: one HTML file that needs nothing else.
+
+It is read without scripts. A viewer of a few cases is in a frame of its own, which has one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +13,20 @@ from tracoco import slices, text
 from tracoco.errors import UserError
 from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
+from tracoco.lock import only_writer
 from tracoco.methods import find_row
 from tracoco.reporting import charts, details, headline, pictures
 from tracoco.reporting.pictures import read_case
 from tracoco.reporting.pseudo_labels import health_charts
 from tracoco.reporting.run_record import RunRecord, ScoreSet, worst_median_best
 from tracoco.reporting.tables import context_meaning, context_remarks
+from tracoco.viewer.cases import find_cases_to_view
+from tracoco.viewer.page import frame, one_file
 
 SHOWN_CASES = 30
 """Cases of a table that are seen at once; the others are folded away."""
+VIEWER_MB = 6.0
+"""Largest size of the volumes of the viewer in a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,9 @@ def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
         scores: further `scores.json` files, of predictions that lie elsewhere.
     """
     path = run / "report.html"
-    write_text(path, render(RunRecord.read(run, scores)))
+    record = RunRecord.read(run, scores)
+    with only_writer(run, "report", of="report"):  # also of a run that is being trained
+        write_text(path, render(record))
     return path
 
 
@@ -52,7 +62,7 @@ def render(run: RunRecord) -> str:
     if run.imported_from:
         idea = f"Imported from {run.imported_from}, not trained here."
     return (
-        _environment()
+        environment()
         .get_template("report.html.jinja")
         .render(
             run=run,
@@ -69,8 +79,25 @@ def render(run: RunRecord) -> str:
             shown_cases=SHOWN_CASES,
             colours={"truth": slices.TRUTH, "prediction": slices.PREDICTION},
             details=details,
+            viewer=viewer_frame(run),
         )
     )
+
+
+def viewer_frame(run: RunRecord) -> str:
+    """A viewer of the worst, the median and the best case of each set; empty if none can be read.
+
+    The page is in an attribute of the frame: apart from the report, and within a small size.
+    """
+    picked = {
+        (each.name, case.case) for each in run.scores for _, case in worst_median_best(each.cases)
+    }
+    try:
+        found = find_cases_to_view(run.root)
+        cases = tuple(case for case in found.cases if (case.source, case.id) in picked)
+        return frame(one_file(replace(found, cases=cases, notes=()), VIEWER_MB), "Viewer", 640)
+    except UserError:
+        return ""
 
 
 def case_pictures(scores: ScoreSet) -> list[Picture]:
@@ -88,7 +115,8 @@ def _picture(scores: ScoreSet, picture: Picture) -> Picture:
         return replace(picture, reason=str(error))
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What turns a template of ours into a page; all text is escaped."""
     found = Environment(
         loader=PackageLoader("tracoco.reporting"),
         autoescape=True,
@@ -99,6 +127,7 @@ def _environment() -> Environment:
     words = (text.number, text.signed, text.spread, text.count)
     found.filters |= {word.__name__: word for word in words} | {"colour": _colour_class}
     found.globals |= {"draw": charts.draw, "frame": charts}
+    found.globals |= {"reliability_chart": charts.reliability_chart}
     found.globals |= {"context_meaning": context_meaning, "context_remarks": context_remarks}
     return found
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError
-from tracoco.evaluation.evaluate import Pair, pair_files
+from tracoco.evaluation.evaluate import Pair, pair_files, read_pair
+from tracoco.project.labels import LabelRule
 from tracoco.reporting.run_record import ScoreSet
-from tracoco.scans.reader import read_images, read_label
+from tracoco.scans.reader import read_images
 from tracoco.scans.scan import Spacing
 from tracoco.slices import (
     BACKGROUND,
@@ -51,11 +52,13 @@ def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
     if source is None:
         raise UserError(f"{scores.folder} has no predictions.json that names the scan of '{case}'")
     pair = _label_files(scores, case)
-    image, truth, found = read_images(source), read_label(pair.truth), read_label(pair.prediction)
+    rule = LabelRule(scores.manifest.ignore, scores.manifest.labels)
+    image, (found, truth) = read_images(source), read_pair(pair, rule)
     if not image.array.shape[1:] == truth.array.shape == found.array.shape:
         raise UserError(f"{source[0]} and the labels of '{case}' have different shapes")
     shown = remove_small_components(found.array) if scores.evaluation.protocol.cct else found.array
-    return CaseVolumes(image.array[0], truth.array, shown, truth.spacing_mm)
+    # What is not drawn has no outline.
+    return CaseVolumes(image.array[0], np.maximum(truth.array, 0), shown, truth.spacing_mm)
 
 
 def _label_files(scores: ScoreSet, case: str) -> Pair:

@@ -1,7 +1,7 @@
 """A run as its folder describes it, read once for the whole report."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
@@ -10,6 +10,7 @@ from typing import Any
 from tracoco.config import Config
 from tracoco.evaluation.scores import Evaluation, ScoredCase, read_evaluation
 from tracoco.inference.manifest import Manifest, merged_manifest
+from tracoco.project.folder import structure_names
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.folder import RunFolder
@@ -79,6 +80,12 @@ def worst_median_best(cases: Sequence[ScoredCase]) -> list[tuple[str, ScoredCase
     return [(picked[index], scored[index]) for index in sorted(picked)]
 
 
+def _with_names(scores: ScoreSet, names: Mapping[int, str]) -> ScoreSet:
+    """The scores with these names of structures, in place of those that they were written with."""
+    rows = [replace(row, name=names.get(row.label, row.name)) for row in scores.evaluation.rows]
+    return replace(scores, evaluation=replace(scores.evaluation, rows=tuple(rows)))
+
+
 def _test_first(path: Path) -> tuple[bool, str]:
     return path.parent.name != "test", path.parent.name
 
@@ -94,20 +101,24 @@ class RunRecord:
     facts: dict[str, Any]
     log: list[StepRecord]
     scores: list[ScoreSet]
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Names of classes when the run began, with those that they have now."""
 
     @classmethod
     def read(cls, run: Path, scores: Sequence[Path] = ()) -> "RunRecord":
         """Read a run's folder, and scores that lie elsewhere."""
         folder = RunFolder(run)
-        config = folder.config()
+        config, plan = folder.config(), folder.plan()
+        names = structure_names(run, plan)
         return cls(
             root=run.resolve(),
             config=config,
-            plan=folder.plan(),
+            plan=plan.model_copy(update={"class_names": tuple(names.values())}),
             splits=folder.splits(),
             facts=folder.facts(),
             log=read_log(folder.log_file),
-            scores=find_scores(run, scores),
+            scores=[_with_names(each, names) for each in find_scores(run, scores)],
+            renamed=dict(zip(plan.class_names, names.values(), strict=True)),
         )
 
     @property

@@ -7,10 +7,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from tracoco.evaluation.calibration import Calibration
 from tracoco.evaluation.context_sensitivity import ContextSensitivity
 from tracoco.evaluation.scores import CaseScore, Evaluation, Summary
+from tracoco.evaluation.tune import TuneResult
 from tracoco.reporting.comparison import ComparisonRow
-from tracoco.text import UNDEFINED, count, number, spread
+from tracoco.text import UNDEFINED, count, number, signed, spread
 
 WORST_CASES = 5
 
@@ -33,7 +35,7 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> Table:
     unit = f"\n{units[0]}" if len(units) == 1 else ""
     known = {name: _known(cell, rows) for name, cell in COLUMNS.items()}
     differing = [name for name, values in known.items() if len(values) > 1]
-    table = _table(
+    table = new_table(
         ("run", *differing), ("Dice\n%", "Jaccard\n%", f"ASD{unit}", f"HD95{unit}", "missed")
     )
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
@@ -42,7 +44,7 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> Table:
         distances = (number(row.asd, 2), number(row.hd95, 2))
         if len(units) > 1 and row.units:
             distances = (f"{distances[0]} {row.units}", f"{distances[1]} {row.units}")
-        _add_row(
+        add_row(
             table,
             _run_name(row, rows) + mark,
             *(COLUMNS[name](row) for name in differing),
@@ -53,7 +55,7 @@ def comparison_table(rows: Sequence[ComparisonRow]) -> Table:
         )
     shared = [f"{name} {values[0]}" for name, values in known.items() if len(values) == 1]
     table.title = Text(", ".join(shared))
-    _write_under(table, [f"[{index}] {note}" for index, note in enumerate(notes, start=1)])
+    write_under(table, [f"[{index}] {note}" for index, note in enumerate(notes, start=1)])
     return table
 
 
@@ -61,32 +63,34 @@ def score_table(evaluation: Evaluation) -> Table:
     """Means of each class, then the worst cases."""
     unit = evaluation.protocol.units
     headings = ("Dice\n%", "Jaccard\n%", f"ASD\n{unit}", f"HD95\n{unit}", "NSD\n%")
-    table = _table(("case", "class"), headings)
+    table = new_table(("case", "class"), headings)
     table.add_column("remark")
     means: list[tuple[str, Summary]] = [(row.name, row) for row in evaluation.classes]
     if len(means) > 1:
         means.append(("all", evaluation.summary))
     for name, row in means:
         dice, counts = spread(row.dice, row.dice_sd), _counts(row)
-        _add_row(table, f"mean of {row.cases}", name, dice, *_metrics(row), counts)
+        add_row(table, f"mean of {row.cases}", name, dice, *_metrics(row), counts)
     table.add_section()
     worst = evaluation.cases[:WORST_CASES]
     for score in (score for case in worst for score in case.rows):
         dice, remark = number(score.dice), _remark(score)
-        _add_row(table, score.case, score.name, dice, *_metrics(score), remark)
-    conventions = [each for each in (evaluation.empty_as_zero, evaluation.cleaning) if each]
-    _write_under(table, [*conventions, "below the means: the worst cases"])
+        add_row(table, score.case, score.name, dice, *_metrics(score), remark)
+    conventions = list(evaluation.remarks)
+    if evaluation.calibration:
+        conventions.append(calibration_text(evaluation.calibration))
+    write_under(table, [*conventions, "below the means: the worst cases"])
     table.title = Text(evaluation.watermark) if evaluation.watermark else None
     return table
 
 
 def context_table(result: ContextSensitivity) -> Table:
     """Each scan, then the means."""
-    table = _table(("scan",), ("disagreement\n%", "KL\nnats", "differing\nvoxels, %", "pairs"))
+    table = new_table(("scan",), ("disagreement\n%", "KL\nnats", "differing\nvoxels, %", "pairs"))
     for row in result.rows:
         measures = (row.disagreement, row.divergence, row.differing)
         cells = (number(value, digits) for value, digits in zip(measures, (2, 4, 2), strict=True))
-        _add_row(table, row.scan, *cells, str(row.pairs))
+        add_row(table, row.scan, *cells, str(row.pairs))
     summary = result.summary
     table.add_section()
     table.add_row(
@@ -96,7 +100,30 @@ def context_table(result: ContextSensitivity) -> Table:
         spread(summary.differing, summary.differing_sd, 2),
         str(summary.pairs),
     )
-    _write_under(table, [context_meaning(result), *context_remarks(result)])
+    write_under(table, [context_meaning(result), *context_remarks(result)])
+    return table
+
+
+def calibration_text(calibration: Calibration) -> str:
+    """How far probabilities are from the fractions that are right."""
+    return (
+        f"expected calibration error {number(calibration.ece)} %, confidence minus accuracy "
+        f"{signed(calibration.overconfidence)} points, over voxels with 1 % or more foreground"
+    )
+
+
+def tune_table(result: TuneResult) -> Table:
+    """Each option that was tried on validation cases."""
+    table = new_table(("option",), ("Dice\n%", "difference\npoints", "p\ncorrected"))
+    table.add_column("recorded")
+    for row in result.rows:
+        cells = (number(row.dice), signed(row.difference, 2), number(row.p, 3))
+        add_row(table, row.option or "plain prediction", *cells, "yes" if row.chosen else "")
+    cases = count(len(result.cases), "validation case")
+    lines = [f"on {cases}; p: one-sided paired t test, corrected for the number of options (Holm)"]
+    if len(result.cases) == 1:
+        lines.append("warning: one case cannot tell a gain from noise, so nothing is recorded")
+    write_under(table, lines)
     return table
 
 
@@ -125,7 +152,8 @@ def context_remarks(result: ContextSensitivity) -> list[str]:
     return remarks
 
 
-def _table(words: Sequence[str], numbers: Sequence[str]) -> Table:
+def new_table(words: Sequence[str], numbers: Sequence[str]) -> Table:
+    """A table with these columns of words and of numbers, and no rows."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
     for heading in words:
         table.add_column(heading, overflow="fold", vertical="top")
@@ -134,12 +162,14 @@ def _table(words: Sequence[str], numbers: Sequence[str]) -> Table:
     return table
 
 
-def _add_row(table: Table, *cells: str) -> None:
+def add_row(table: Table, *cells: str) -> None:
+    """Add a row of plain text."""
     # As text: a case that is called "[bold]" is not a wish for bold letters.
     table.add_row(*(Text(cell) for cell in cells))
 
 
-def _write_under(table: Table, lines: Sequence[str]) -> None:
+def write_under(table: Table, lines: Sequence[str]) -> None:
+    """Put lines below the table."""
     table.caption, table.caption_justify = Text("\n".join(lines)) if lines else None, "left"
 
 

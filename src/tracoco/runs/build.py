@@ -1,7 +1,10 @@
 """From a run's settings and plan to its method, the same for training and for prediction."""
 
+import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,12 +13,14 @@ from torch import nn
 from tracoco.config import FILTERS, STEPS, Config, NetworkConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Size, Strides, crop_problem, form_problem
-from tracoco.methods.method import Method, RunFacts, build_method
+from tracoco.methods import build_method
+from tracoco.methods.method import Method, RunFacts
 from tracoco.networks import network_facts
 from tracoco.networks.build import build_network, check_crop, check_strided, is_strided
 from tracoco.networks.statistics import split_statistics
 from tracoco.project.derive import choose_strides
 from tracoco.project.plan import Plan
+from tracoco.runs.limits import check_levels, check_weights, check_window
 
 
 def resolved(config: Config, plan: Plan) -> Config:
@@ -80,6 +85,8 @@ def run_method(
         class_voxels=tuple(class_voxels),
     )
     network = partial(_network, config, plan)
+    check_window(config, plan, run_crop(config, plan))
+    check_weights(config, network)
     with torch.random.fork_rng(devices=[]):  # a caller's generator is none of our business
         torch.manual_seed(config.seed)
         method = build_method(config.method, network, facts)
@@ -124,6 +131,7 @@ def run_strides(config: Config, plan: Plan) -> Strides:
     name, given = config.network.name, config.network.strides
     if given is not None:
         check_strided(name, plan.dimensions)
+        check_levels(given)
         problem = form_problem(given, plan.dimensions)
         if problem:
             raise UserError(f"network.strides {list(map(list, given))}: {problem}")
@@ -169,3 +177,18 @@ def choose_device(name: str) -> torch.device:
     if not present.get(device.type, False):
         raise UserError(f"--device '{name}' is not on this machine; use auto or cpu")
     return device
+
+
+def machine_name(device: torch.device, processors: Path = Path("/proc/cpuinfo")) -> str:
+    """What computes on a device: a GPU's name, or the processor with the instructions torch uses.
+
+    Times of two runs compare only where this is the same.
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = processors.read_text(encoding="utf-8", errors="replace").splitlines()
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(models, name)
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"

@@ -5,24 +5,27 @@ It holds all that is needed to resume the run, or to predict with it elsewhere.
 
 import importlib.metadata
 import io
-import pickle
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
-from zipfile import BadZipFile
+from typing import Any, BinaryIO, Literal
 
 import torch
 import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from tracoco.config import Config, parse_recorded
 from tracoco.errors import UserError
 from tracoco.files import atomic_path, read_json, write_json, write_text
+from tracoco.lock import own_content
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.splits import Splits, read_splits, write_splits
-from tracoco.settings import with_new_names
+from tracoco.settings import checked, read_yaml, with_new_names
 
 DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
 """What is written before the first step, in this order."""
@@ -66,7 +69,7 @@ class RunFolder:
         path = self.root / "config.yaml"
         if not self.begun:
             raise UserError(f"{self.root} is not a run: it has no config.yaml")
-        return parse_recorded(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+        return parse_recorded(read_yaml(path), str(path))
 
     def plan(self) -> Plan:
         """The plan of the project that the run was trained in."""
@@ -78,8 +81,8 @@ class RunFolder:
 
     def facts(self) -> dict[str, Any]:
         """What was true when the run began; how it is computed, since it was resumed."""
-        facts: dict[str, Any] = read_json(self.facts_file)
-        return facts
+        found = checked(_Facts, read_json(self.facts_file), str(self.facts_file))
+        return found.model_dump(exclude_unset=True)
 
     def recorded_precision(self) -> str | None:
         """What the run was computed in so far; None for a run that has not begun."""
@@ -123,11 +126,23 @@ class RunFolder:
         """
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{self.root} is a file; choose another --out")
-        found = [path.name for path in self.root.iterdir()] if self.root.exists() else []
+        found = [path.name for path in own_content(self.root)]
         if resume and not all(name.endswith(DESCRIPTION) for name in found):
             raise UserError(f"{self.root} is no run: it has no config.yaml; choose another --out")
         if found and not resume:
             raise UserError(f"{self.root} already exists; add --resume, or choose another --out")
+
+
+class _Facts(BaseModel):
+    """The facts of a run that have a form of their own; there are others."""
+
+    model_config = ConfigDict(extra="allow")
+
+    watermark: str = ""
+    computed: dict[str, Any] = Field(default_factory=dict)
+    imported: dict[str, Any] | None = None
+    ended_with: dict[str, float] | None = None
+    hidden_labels: int = 0
 
 
 def versions() -> dict[str, str]:
@@ -151,27 +166,95 @@ def _git(*words: str) -> str:
     return result.stdout.strip()
 
 
+DIGEST = b"sha256 of all before: "
+"""How the comment of a checkpoint's zip archive begins; 64 hexadecimal digits follow."""
+COMMENT_BYTES = len(DIGEST) + 64
+ZIP_END, ZIP_END_BYTES = b"PK\x05\x06", 22
+"""How the last record of an archive begins, and its length without a comment."""
+PIECE_BYTES = 2**20
+
+
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; killed at any moment, the old one or the new one is there."""
+    """Write a checkpoint with its digest; killed at any moment, the old or the new one is there.
+
+    `torch.save` writes a zip archive whose checksums nobody compares. The digest of all its bytes
+    stands behind them as the comment that the format has room for, so that `torch.load` reads the
+    file as any other.
+    """
     # Through memory: torch's own writer reports a full disk as an error of its internals.
     buffer = io.BytesIO()
     torch.save(checkpoint, buffer)
+    buffer.seek(-2, io.SEEK_END)  # the length of the comment ends the archive
+    buffer.write(COMMENT_BYTES.to_bytes(2, "little"))
+    buffer.write(DIGEST + sha256(buffer.getbuffer()).hexdigest().encode())
     with atomic_path(path) as temporary:
         temporary.write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
-    """Read a checkpoint: tensors and plain values only, nothing in it is executed."""
+    """Read a checkpoint: tensors and plain values only, nothing in it is executed.
+
+    Its bytes are compared with their digest. Checkpoints of earlier versions have none.
+    """
+    return load_with_digest(path, device)[0]
+
+
+def load_with_digest(path: Path, device: torch.device | str = "cpu") -> tuple[Checkpoint, str]:
+    """The same with the SHA-256 of just the file that was read, which may be replaced meanwhile."""
     try:
-        checkpoint: Checkpoint = torch.load(path, map_location=device, weights_only=True)
+        with path.open("rb") as file:
+            known = _checked_digest(file, path)
+            file.seek(0)
+            checkpoint: Checkpoint = torch.load(file, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; this run has not saved it") from None
-    except (RuntimeError, EOFError, BadZipFile, pickle.UnpicklingError, OSError) as error:
-        raise UserError(
-            f"{path} is damaged or is not a checkpoint; use another one, "
-            "or train again into a new folder"
-        ) from error
-    return checkpoint
+    except Exception as error:  # what torch raises for damaged bytes has no end
+        raise _damaged(path) from error
+    if not (isinstance(checkpoint, dict) and isinstance(checkpoint.get("step"), int)):
+        raise _damaged(path)
+    return checkpoint, known
+
+
+def _checked_digest(file: BinaryIO, path: Path) -> str:
+    """SHA-256 of a whole file, at whose end is the digest of what comes before."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - ZIP_END_BYTES))
+    of_earlier_version = file.read(len(ZIP_END)) == ZIP_END  # nothing comes after the archive
+    file.seek(0)
+    known, left = sha256(), max(0, size - COMMENT_BYTES)
+    while piece := file.read(min(left, PIECE_BYTES)):
+        known.update(piece)
+        left -= len(piece)
+    comment = file.read()
+    if not of_earlier_version and comment != DIGEST + known.hexdigest().encode():
+        raise _damaged(path)
+    known.update(comment)
+    return known.hexdigest()
+
+
+def supervised_weights(step: int | None) -> str:
+    """File of the weights from before unlabelled crops began to count at a step.
+
+    Each beginning has its own: a run that is resumed from before a later one still finds the
+    weights that it goes back to.
+    """
+    return f"supervised-{step}.pt"
+
+
+@contextmanager
+def sound_checkpoint(path: Path) -> Iterator[None]:
+    """Name the checkpoint whose content does not fit what it is loaded into."""
+    try:
+        yield
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> UserError:
+    return UserError(
+        f"{path} is damaged or is not a checkpoint; use another one, "
+        "or train again into a new folder"
+    )
 
 
 def has_averaged(checkpoint: Checkpoint) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from tracoco.files import full_disk_named, write_text
+from tracoco.errors import UserError, full_disk_named
+from tracoco.files import write_text
+from tracoco.lock import check_held
 from tracoco.methods.health import PseudoLabelHealth
 
 BY_CLASS = {"class_fractions": "share", "common": "common", "marked": "marked"}
@@ -83,7 +85,7 @@ class StepRecord:
     def from_json(cls, entry: Mapping[str, Any]) -> "StepRecord":
         """Read a line of a log of any version."""
         return cls(
-            step=entry["step"],
+            step=int(entry["step"]),
             loss=_number(entry.get("loss")),
             terms={name: _number(value) for name, value in entry.get("terms", {}).items()},
             rate=_number(entry.get("rate")),
@@ -95,8 +97,8 @@ class StepRecord:
             if "unlabelled" in entry
             else None,
             **{name: tuple(entry.get(name, ())) for name in CLASS_LISTS},
-            validation_dice=entry.get("validation", {}).get("dice"),
-            test_dice=entry.get("test", {}).get("dice"),
+            validation_dice=_optional(entry.get("validation", {}).get("dice")),
+            test_dice=_optional(entry.get("test", {}).get("dice")),
         )
 
 
@@ -141,7 +143,11 @@ def _by_class(entry: Mapping[str, Any], kind: str) -> list[float | None]:
 
 
 def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    return math.nan if value is None else float(value)
+
+
+def _optional(value: float | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def read_log(path: Path) -> list[StepRecord]:
@@ -156,14 +162,23 @@ def rewind_log(path: Path, step: int) -> list[StepRecord]:
     return [record for record, _ in kept]
 
 
+BAD_RECORD = (ValueError, OverflowError, LookupError, TypeError, AttributeError, RecursionError)
+"""What reading a damaged line may raise."""
+
+
 def _records(path: Path) -> Iterator[tuple[StepRecord, str]]:
     """Each record with its line."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in lines:
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines, 1):
         try:
-            yield StepRecord.from_json(json.loads(line)), line
-        except json.JSONDecodeError:
-            return
+            yield StepRecord.from_json(json.loads(line)), line.decode()
+        except BAD_RECORD as error:
+            if number == len(lines):  # cut short by a kill, or nothing behind the last line
+                return
+            raise UserError(
+                f"{path}: line {number} is no record of a step ({type(error).__name__}); restore "
+                "the file, or take that line out"
+            ) from error
 
 
 class RunLog:
@@ -171,11 +186,13 @@ class RunLog:
 
     def __init__(self, folder: Path, step: int) -> None:
         self._file: TextIO = (folder / "log.jsonl").open("a", encoding="utf-8")
-        self._board = _tensorboard(folder, step)
+        with full_disk_named(folder / "tensorboard"):
+            self._board = _tensorboard(folder, step)
 
     def write(self, record: StepRecord) -> None:
         """Append one step."""
         entry = record.to_json()
+        check_held(Path(self._file.name))
         with full_disk_named(Path(self._file.name)):
             self._file.write(json.dumps(_finite(entry)) + "\n")
             self._file.flush()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,8 +18,12 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
+from tracoco.scans.packed import read_voxels, readable
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
-from tracoco.scans.stored import Stored, as_image, as_label, describe, readable, sound_header
+from tracoco.scans.stored import Stored, as_image, as_label, describe
+
+if TYPE_CHECKING:
+    from tracoco.scans.hdf5 import Dataset
 
 IMAGE_NAMES = ("image", "data")
 LABEL_NAMES = ("label", "mask")
@@ -102,32 +106,31 @@ def _opened(path: Path) -> Iterator[_Arrays]:
                 for name in archive.namelist()
             }
     else:
-        import h5py  # noqa: PLC0415 - other files need no HDF5
+        from tracoco.scans import hdf5  # noqa: PLC0415 - other files need no HDF5
 
-        with readable(path), sound_header(path, RuntimeError), h5py.File(path, "r") as file:
-            yield {
-                name: partial(_of_dataset, item, path)
-                for name, item in file.items()
-                if isinstance(item, h5py.Dataset)
-            }
+        with hdf5.datasets(path) as found:
+            yield {name: partial(_of_dataset, get, path) for name, get in found.items()}
 
 
-def _of_dataset(dataset: Any, path: Path) -> _Array:  # h5py has no types
-    return _Array(_describe(dataset.shape, dataset.dtype, path), lambda: dataset[()])
+def _of_dataset(get: "Callable[[], Dataset]", path: Path) -> _Array:
+    dataset = get()
+    return _Array(_describe(dataset.shape, dataset.dtype, path), dataset.read)
 
 
 def _of_stream(open_: Callable[[], IO[bytes]], path: Path) -> _Array:
     """An array in NumPy's format; the stream is read again from its start for the numbers."""
     stream = open_()
     stream.seek(0)
-    shape, _, dtype = READ_HEADER[npy.read_magic(stream)](stream)
+    shape, first_axis_fastest, dtype = READ_HEADER[npy.read_magic(stream)](stream)
+    about, start = _describe(shape, dtype, path), stream.tell()
 
     def read() -> NDArray[Any]:
         stream.seek(0)
-        array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
-        return array
+        if first_axis_fastest:
+            return read_voxels(stream, shape, dtype, path, skip=start)
+        return read_voxels(stream, shape[::-1], dtype, path, skip=start).T
 
-    return _Array(_describe(shape, dtype, path), read)
+    return _Array(about, read)
 
 
 def _describe(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> ScanHeader:
@@ -158,7 +161,7 @@ def _sound(path: Path) -> Iterator[None]:
     try:
         with readable(path):
             yield
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError) as error:
         raise UserError(
             f"{path} holds no array of numbers, or is damaged ({error}). Pickles are never "
             "loaded, because they could run code; save the voxels with np.save or np.savez"

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans.scan import SAME_GRID, Affine, ScanHeader, Shape, voxels_apart
+from tracoco.geometry import Box
+from tracoco.scans.scan import SAME_GRID, Affine, LabelScan, ScanHeader, Shape, voxels_apart
 
 SHEAR_TOLERANCE = 0.01
 """Largest cosine between two axes: 0.6 degrees, far above rounding, far below a tilted gantry."""
@@ -61,19 +62,67 @@ def check_same_grid(first: ScanHeader, second: ScanHeader) -> None:
         )
 
 
-def check_geometry(image: ScanHeader, label: ScanHeader) -> None:
-    """Refuse a label that does not lie on the voxels of its image."""
-    if image.shape != label.shape:
-        raise UserError(
-            f"{label.source} has the shape {label.shape}, its image {image.source} "
-            f"{image.shape}; resample the label to the grid of the image"
-        )
-    apart = voxels_apart(image.affine, label.affine, image.shape)
+EXACT = 1e-3
+"""Voxels by which a box may be off the voxels of its image: rounding of headers, no more."""
+
+
+def on_grid_of(image: ScanHeader, label: LabelScan) -> LabelScan:
+    """The label on all voxels of its image.
+
+    A label may cover a box of the image alone, as 3D Slicer crops it to its segments; outside of
+    the box is background. All else that does not lie on the voxels of the image is refused.
+    """
+    about = label.header
+    if image.shape != about.shape:
+        box = _box_in(image, about)
+        array = np.zeros(image.shape, dtype=label.array.dtype)
+        array[box.slices] = label.array
+        geometry = (image.affine, image.spacing_mm, image.grid, label.source)
+        return LabelScan(array, *geometry, label.structures, box)
+    apart = voxels_apart(image.affine, about.affine, image.shape)
     if apart > SAME_GRID:
         raise UserError(
             f"{label.source} lies up to {apart:.3g} voxels away from its image {image.source}, "
             "by the affines of both; resample the label, or copy the affine if only that is wrong"
         )
+    return label
+
+
+def _box_in(image: ScanHeader, label: ScanHeader) -> Box:
+    """The box of its image that a label of another shape covers."""
+    shapes = f"{label.source} has the shape {label.shape}, its image {image.source} {image.shape}"
+    if not (image.has_geometry and label.has_geometry):
+        raise UserError(
+            f"{shapes}, and a file without geometry does not say where the smaller one lies; "
+            "save both on the same voxels"
+        )
+    corners = np.vstack([np.indices((2, 2, 2)).reshape(3, -1), np.ones(8)])
+    corners[:3] *= np.array(label.shape)[:, None] - 1
+    places: NDArray[Any] = np.linalg.solve(image.affine, label.affine @ corners)[:3]
+    start = places[:, 0]
+    whole_start, off = np.rint(start), np.abs(places - start[:, None] - corners[:3]).max()
+    if off > EXACT:
+        raise UserError(
+            f"{shapes}, and their voxels have other sizes or directions: the label is no box of "
+            "the image; resample the label to the grid of the image"
+        )
+    if np.abs(start - whole_start).max() > EXACT:
+        raise UserError(
+            f"{shapes}, and the label is shifted by a fraction of a voxel: it begins at voxel "
+            f"{_places(start)}; resample the label to the grid of the image"
+        )
+    first = tuple(int(place) for place in whole_start)
+    stop = tuple(a + n for a, n in zip(first, label.shape, strict=True))
+    if min(first) < 0 or any(end > n for end, n in zip(stop, image.shape, strict=True)):
+        raise UserError(
+            f"{shapes}, and the label leaves the grid of the image: it covers voxels {first} to "
+            f"before {stop}; crop the label to the image, or resample it to the grid of the image"
+        )
+    return Box(first, label.shape)
+
+
+def _places(voxel: NDArray[Any]) -> str:
+    return f"({', '.join(f'{place:.4g}' for place in voxel)})"
 
 
 def time_series(volumes: int, path: Path) -> UserError:

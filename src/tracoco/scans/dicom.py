@@ -10,11 +10,18 @@ from pathlib import Path
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
-from tracoco.scans.dicom_contents import Slice, read_contents
+from tracoco.scans.dicom_contents import Contents, Slice, read_contents
 from tracoco.scans.dicom_files import dicom_files, has_dicom, read_object
 from tracoco.scans.dicom_stack import stack_slices
 from tracoco.scans.dicom_voxels import read_labels, read_segmentation, read_voxels
-from tracoco.scans.scan import LabelScan, Scan, ScanHeader, canonical_geometry, to_canonical
+from tracoco.scans.scan import (
+    LabelScan,
+    Scan,
+    ScanHeader,
+    Structure,
+    canonical_geometry,
+    to_canonical,
+)
 
 is_series = has_dicom
 
@@ -40,13 +47,40 @@ def read_image(path: Path) -> Scan:
     return Scan(array, affine, spacing_mm, stack.grid, path)
 
 
-def read_label(path: Path) -> LabelScan:
-    """Read a segmentation object as integers [X, Y, Z], on the grid of the series beside it."""
+def read_structures(path: Path) -> tuple[Structure, ...]:
+    """The structures that contours name; those of segmentation objects are numbered."""
+    from tracoco.scans.rtstruct import structure_names  # noqa: PLC0415 - few have contours
+
     with dicom_files(path) as files:
-        segmentation = read_segmentation(read_contents(files, path), path)
+        contents = read_contents(files, path)
+        contours = () if contents.segmentations else contents.structure_sets
+        return structure_names(contours[0], path) if contours else ()
+
+
+def read_label(path: Path) -> LabelScan:
+    """Read a segmentation or contours as integers [X, Y, Z], on the grid of their series."""
+    with dicom_files(path) as files:
+        contents = read_contents(files, path)
+        if contents.structure_sets and not contents.segmentations:
+            return _read_contours(contents, path)
+        segmentation = read_segmentation(contents, path)
         array = to_canonical(read_labels(segmentation, path), segmentation.grid)
     _, affine, spacing_mm = canonical_geometry(segmentation.grid)
     return LabelScan(array, affine, spacing_mm, segmentation.grid, path)
+
+
+def _read_contours(contents: Contents, path: Path) -> LabelScan:
+    from tracoco.scans.rtstruct import read_structure_set  # noqa: PLC0415 - few have contours
+
+    if len(contents.structure_sets) != 1 or not contents.slices:
+        raise UserError(
+            f"{path} has {len(contents.structure_sets)} sets of contours (RTSTRUCT) and "
+            f"{len(contents.slices)} slices; put one set beside the series that it was drawn on"
+        )
+    grid = stack_slices(contents.slices, path).grid
+    array, structures = read_structure_set(contents.structure_sets[0], grid, path)
+    _, affine, spacing_mm = canonical_geometry(grid)
+    return LabelScan(to_canonical(array, grid), affine, spacing_mm, grid, path, structures)
 
 
 def is_one_series(folders: Sequence[Path]) -> bool:

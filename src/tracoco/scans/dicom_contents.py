@@ -18,6 +18,8 @@ from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
 
 SEGMENTATIONS = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 """Segmentation Storage and Label Map Segmentation Storage."""
+STRUCTURE_SETS = "1.2.840.10008.5.1.4.1.1.481.3"
+"""RT Structure Set Storage: contours."""
 MACROS = {
     "PixelSpacing": "PixelMeasuresSequence",
     "SliceThickness": "PixelMeasuresSequence",
@@ -29,7 +31,7 @@ MACROS = {
 """Where a file of many frames keeps what a file of one slice says at its top."""
 SHARED, PER_FRAME = "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"
 TAGS = [
-    *("SOPClassUID", "SOPInstanceUID", "SeriesInstanceUID", "SeriesDescription"),
+    *("SOPClassUID", "SOPInstanceUID", "SeriesInstanceUID"),
     *("FrameOfReferenceUID", "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation"),
     *("NumberOfFrames", "ModalityLUTSequence", SHARED, PER_FRAME, *MACROS),
 ]
@@ -44,8 +46,8 @@ class Slice:
     frame: int
     """0 where a file is one slice."""
     instance: str
+    sop_class: str
     series: str
-    description: str
     reference: str
     """Positions of two slices can be compared only within one frame of reference."""
     size: tuple[int, int]
@@ -98,8 +100,8 @@ def _slice(
         file=file,
         frame=frame,
         instance=str(dataset.get("SOPInstanceUID", "")),
+        sop_class=str(dataset.get("SOPClassUID", "")),
         series=str(dataset.get("SeriesInstanceUID", "")),
-        description=str(dataset.get("SeriesDescription") or ""),
         reference=str(dataset.get("FrameOfReferenceUID", "")),
         size=(int(dataset.Rows), int(dataset.Columns)),
         spacing=numbers("PixelSpacing", 2),
@@ -126,17 +128,21 @@ class Contents:
 
     slices: tuple[Slice, ...]
     segmentations: tuple[DicomFile, ...]
+    structure_sets: tuple[DicomFile, ...] = ()
 
 
 def read_contents(files: Sequence[DicomFile], path: Path) -> Contents:
     """Read the headers of all files; no pixel is touched."""
     slices: list[Slice] = []
     segmentations: list[DicomFile] = []
+    structure_sets: list[DicomFile] = []
     for file in files:
         dataset = read_object(file, path, TAGS)
         kind = str(dataset.file_meta.get("MediaStorageSOPClassUID", ""))
         if kind in SEGMENTATIONS:
             segmentations.append(file)
+        elif kind == STRUCTURE_SETS:
+            structure_sets.append(file)
         elif "Rows" in dataset:
             check_pixels(dataset, file, path)
             slices += frames_of(dataset, file, path)
@@ -145,7 +151,7 @@ def read_contents(files: Sequence[DicomFile], path: Path) -> Contents:
                 f"{path}: {file.name} ends before its image begins: it is cut short; "
                 "copy or export it again"
             )
-    return Contents(tuple(slices), tuple(segmentations))
+    return Contents(tuple(slices), tuple(segmentations), tuple(structure_sets))
 
 
 def check_pixels(dataset: FileDataset, file: DicomFile, path: Path) -> None:
@@ -169,6 +175,5 @@ def check_pixels(dataset: FileDataset, file: DicomFile, path: Path) -> None:
     if not unpacks:
         raise UserError(
             f"{path}: {file.name} is packed as {syntax.name or 'nothing known'}, which cannot be "
-            "unpacked here. pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg, "
-            "or convert it to NIfTI with dcm2niix"
+            "unpacked here. pip install 'tracoco[dicom]', or convert it to NIfTI with dcm2niix"
         )

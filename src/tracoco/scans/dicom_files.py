@@ -1,5 +1,6 @@
 """Where DICOM objects lie: a folder with folders in it, a zip of one, or a single file."""
 
+import io
 import os
 import struct
 import zipfile
@@ -8,15 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, BinaryIO, cast
 
 from pydicom import dcmread
 from pydicom.dataset import FileDataset
 from pydicom.errors import BytesLengthException, InvalidDicomError
+from pydicom.filereader import read_dataset
+from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 from tracoco.errors import UserError
+from tracoco.scans.packed import check_size
 
 MARK_AT = 128
 MARK = b"DICM"
@@ -25,9 +28,14 @@ SUFFIXES = (".dcm", ".ima")
 ZIP_MARK = b"PK\x03\x04"
 UNPACKED_LIMIT = 8 * 2**30
 """Bytes of a zip once unpacked: 16,000 slices of 512 x 512, more than any scanner makes."""
+UNSUSPICIOUS = 64 * 2**20
+MOST_EXPANSION = 100
+"""A zip that unpacks to more than the former, and to so many times its size, holds no scan."""
+GROUP_OF_FILE = 2
+"""Tags before the data set, which say how it is written."""
 DAMAGE = (
     *(InvalidDicomError, BytesLengthException, zipfile.BadZipFile, EOFError, OSError, zlib.error),
-    *(ValueError, KeyError, AttributeError, TypeError, struct.error, OverflowError),
+    *(ValueError, LookupError, AttributeError, TypeError, struct.error, OverflowError),
     RuntimeError,
 )
 """All that was seen to come out of damaged bytes; pydicom has no error of its own for them."""
@@ -40,6 +48,8 @@ class DicomFile:
     name: str
     """Its place in the folder or zip, for messages only: nothing is ever written under it."""
     open: Callable[[], IO[bytes]]
+    size: int
+    """Bytes, unpacked."""
 
 
 @contextmanager
@@ -52,7 +62,7 @@ def dicom_files(path: Path) -> Iterator[list[DicomFile]]:
         return
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as error:
+    except DAMAGE as error:
         raise UserError(
             f"{path} cannot be opened as a zip ({error}): it is damaged or cut short; copy it again"
         ) from error
@@ -93,30 +103,65 @@ def read_object(
 ) -> FileDataset:
     """Read some tags of an object, or all; without the pixels unless they are asked for."""
     with sound_file(file, path), file.open() as stream:
+        _check_not_deflated(stream, file, path)
+        if pixels:
+            check_size(2 * file.size, path)  # pydicom copies the pixels out of it
         # A member of a zip is read to its end with the pixels: only then has its sum been checked.
-        source = BytesIO(stream.read()) if pixels else stream
+        source = io.BytesIO(stream.read()) if pixels else stream
+        source.seek(0)
         return dcmread(source, specific_tags=tags, stop_before_pixels=not pixels)
 
 
-def _open_file(path: Path) -> IO[bytes]:
-    return path.open("rb")
+def _check_not_deflated(stream: IO[bytes], file: DicomFile, path: Path) -> None:
+    """Refuse an object that is packed as a whole: pydicom would unpack it without a bound."""
+    stream.seek(MARK_AT + len(MARK))
+    about = read_dataset(
+        cast("BinaryIO", stream),
+        is_implicit_VR=False,
+        is_little_endian=True,
+        stop_when=lambda tag, *_: tag >> 16 != GROUP_OF_FILE,
+    )
+    syntax = str(about.get("TransferSyntaxUID", ""))
+    stream.seek(0)
+    if syntax == DeflatedExplicitVRLittleEndian:
+        raise UserError(
+            f"{path}: {file.name} is deflated as a whole, which is not read; export it again as "
+            "Explicit VR Little Endian"
+        )
+
+
+class _File(io.BufferedReader):
+    """A file of which no more is asked than it has: Python allocates first, and then reads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = path.stat().st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
 
 
 def _on_disk(path: Path) -> Iterator[DicomFile]:
-    if not path.is_dir():
-        yield DicomFile(path.name, partial(_open_file, path))
-        return
+    if path.is_file():
+        yield DicomFile(path.name, partial(_File, path), path.stat().st_size)
     for folder, below, names in os.walk(path):
         below[:] = sorted(name for name in below if not name.startswith("."))
         for name in sorted(names):
             place = Path(folder, name)
             if not name.startswith(".") and place.is_file():
-                yield DicomFile(str(place.relative_to(path)), partial(_open_file, place))
+                shown, size = str(place.relative_to(path)), place.stat().st_size
+                yield DicomFile(shown, partial(_File, place), size)
 
 
 def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
     members = [member for member in archive.infolist() if not member.is_dir()]
     size = sum(member.file_size for member in members)
+    if size > max(UNSUSPICIOUS, MOST_EXPANSION * path.stat().st_size):
+        raise UserError(
+            f"{path} unpacks to {size / 2**20:,.0f} MiB, more than {MOST_EXPANSION} times its "
+            "size, as no scan does; if it is one, unpack it, and give the folder"
+        )
     if size > UNPACKED_LIMIT:
         raise UserError(
             f"{path} holds {size / 2**30:.1f} GiB, more than the {UNPACKED_LIMIT / 2**30:.0f} GiB "
@@ -128,7 +173,7 @@ def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
         place = PurePosixPath(member.filename.replace("\\", "/"))
         if not any(part.startswith((".", "__MACOSX")) and part != ".." for part in place.parts):
             printable = "".join(c if c.isprintable() else "?" for c in member.filename)
-            yield DicomFile(printable, partial(archive.open, member))
+            yield DicomFile(printable, partial(archive.open, member), member.file_size)
 
 
 def _is_marked(file: DicomFile, path: Path) -> bool:

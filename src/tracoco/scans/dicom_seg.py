@@ -1,7 +1,8 @@
 """DICOM segmentation objects out, by highdicom (the extra `dicom`).
 
 Such an object belongs to the study of the series that it was made from, so highdicom copies the
-patient's name and the study's from there: an object is as anonymous as its series, no more.
+patient's name and the study's from there: an object is as anonymous as its series, no more. What
+was taken out of a series is empty in its object, and only what the standard requires is copied.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,17 +21,31 @@ from pydicom.uid import generate_uid
 from tracoco import __version__
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
-from tracoco.scans.dicom_contents import read_contents
+from tracoco.scans.dicom_contents import TAGS, read_contents
 from tracoco.scans.dicom_files import dicom_files, read_object
 from tracoco.scans.dicom_stack import Stack, stack_slices
 from tracoco.scans.dicom_voxels import OWN_CODE, OWN_CODES
 from tracoco.scans.scan import to_grid
 
 if TYPE_CHECKING:
-    from highdicom.seg import SegmentDescription
+    from highdicom.seg import Segmentation, SegmentDescription
 
+SOURCE_TAGS = [
+    *TAGS,
+    *("SpecificCharacterSet", "Modality", "PositionReferenceIndicator", "ImageType"),
+    *("PatientName", "PatientID", "PatientBirthDate", "PatientSex"),
+    *("StudyInstanceUID", "StudyDate", "StudyTime", "StudyID"),
+    *("AccessionNumber", "ReferringPhysicianName"),
+]
+"""What is read of a series for its segmentation: the geometry, and those attributes of patient and
+study that the standard requires (types 1 and 2). highdicom would copy the optional ones too."""
 SERIES_NUMBER = 900
 """Behind what scanners number, so that viewers list it last."""
+MAY_BE_EMPTY = (
+    *("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID"),
+    *("StudyDate", "StudyTime"),
+)
+"""What every object must have and may leave empty (type 2); anonymised series often lack some."""
 LONGEST_NAME = 64
 """Characters that DICOM has for the name of a segment."""
 
@@ -44,14 +59,36 @@ def write_segmentation(
     background. A segment without a voxel is named in the object and has no frame.
     """
     need_highdicom()
+    stack, images = series_images(source)
+    segmentation = _segmentation(to_grid(label, stack.grid), names, stack, images, source)
+    with atomic_path(path) as temporary:
+        segmentation.save_as(temporary)
+
+
+def check_series(source: Path, names: Mapping[int, str]) -> None:
+    """Refuse a series that no segmentation could be made of, before anything is predicted."""
+    need_highdicom()
+    stack, images = series_images(source)
+    label = np.zeros(stack.grid.shape, np.uint16)
+    label[0, 0, 0] = min(names)
+    _segmentation(label, names, stack, images, source)
+
+
+def _segmentation(
+    label: NDArray[Any],
+    names: Mapping[int, str],
+    stack: Stack,
+    images: list[FileDataset],
+    source: Path,
+) -> "Segmentation":
+    """The object of a label map [columns, rows, slices]."""
     from highdicom.seg import Segmentation  # noqa: PLC0415  # an extra
 
-    stack, images = _source(source)
     values = sorted(names)
     with _complete(source):
-        segmentation = Segmentation(
+        return Segmentation(
             source_images=images,
-            pixel_array=_segment_numbers(to_grid(label, stack.grid), values, stack),
+            pixel_array=_segment_numbers(label, values, stack),
             segmentation_type="BINARY",  # every viewer reads it; label maps are young
             segment_descriptions=[
                 _describe(number, value, names[value]) for number, value in enumerate(values, 1)
@@ -66,8 +103,6 @@ def write_segmentation(
             device_serial_number="none",
             series_description="tracoco segmentation",
         )
-    with atomic_path(path) as temporary:
-        segmentation.save_as(temporary)
 
 
 def need_highdicom() -> None:
@@ -88,7 +123,7 @@ def _complete(source: Path) -> Iterator[None]:
         ) from error
 
 
-def _source(path: Path) -> tuple[Stack, list[FileDataset]]:
+def series_images(path: Path) -> tuple[Stack, list[FileDataset]]:
     """The slices in order, and their headers: one a slice, or the one of all frames."""
     with dicom_files(path) as files:
         stack = stack_slices(read_contents(files, path).slices, path)
@@ -98,7 +133,12 @@ def _source(path: Path) -> tuple[Stack, list[FileDataset]]:
                 f"{path} spreads its frames over {len(by_name)} files; a segmentation refers to "
                 "single slices or to one file of frames. Use the NIfTI label"
             )
-        return stack, [read_object(file, path) for file in by_name.values()]
+        images = [read_object(file, path, SOURCE_TAGS) for file in by_name.values()]
+    for image in images:
+        for tag in MAY_BE_EMPTY:
+            if tag not in image:
+                setattr(image, tag, None)
+    return stack, images
 
 
 def _segment_numbers(label: NDArray[Any], values: list[int], stack: Stack) -> NDArray[np.uint16]:

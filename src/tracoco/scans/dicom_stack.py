@@ -43,10 +43,7 @@ def check_one_series(slices: Sequence[Slice], path: Path) -> None:
     if len(counts) < 2:
         return
     first = {s.series: s for s in reversed(slices)}
-    lines = [
-        f"\n  {uid} ({_printable(first[uid].description)}): {n} slices, e.g. {first[uid].file.name}"
-        for uid, n in counts.items()
-    ]
+    lines = [f"\n  {uid}: {n} slices, e.g. {first[uid].file.name}" for uid, n in counts.items()]
     raise UserError(
         f"{path} has {len(counts)} series; give the folder of one, or sort them into a folder "
         "each:" + "".join(lines)
@@ -146,11 +143,6 @@ def _one_of(what: str, found: Sequence[str], path: Path) -> None:
             f"{path} has slices of {len(counts)} {what}: {some}. "
             "Sort them into a folder each, and give one"
         )
-
-
-def _printable(text: str) -> str:
-    kept = "".join(c for c in text if c.isprintable())[:40].strip()
-    return kept or "no description"
 
 
 RAS = np.diag([-1.0, -1.0, 1.0, 1.0])

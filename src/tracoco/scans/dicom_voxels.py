@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset, FileDataset
 from pydicom.pixels.utils import pixel_array
 
@@ -19,6 +20,7 @@ from tracoco.errors import UserError
 from tracoco.scans.dicom_contents import PER_FRAME, SHARED, TAGS, Contents, Slice, frames_of
 from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
 from tracoco.scans.dicom_stack import RAS, SAME_PLACE_MM, Stack, plane_affine, stack_slices
+from tracoco.scans.packed import voxel_bytes
 from tracoco.scans.scan import SAME_GRID, Grid
 
 PIXEL_TAGS = [
@@ -27,6 +29,7 @@ PIXEL_TAGS = [
     *("ExtendedOffsetTable", "ExtendedOffsetTableLengths"),
     *("PixelData", "FloatPixelData", "DoubleFloatPixelData"),
 ]
+PIXEL_TYPES = ("OB", "OW", "OF", "OD", "UN")
 OWN_CODES = "99TRACOCO"
 """The scheme under which the package writes label values; 99 marks a private one."""
 OWN_CODE = "LABEL-"
@@ -39,6 +42,7 @@ def read_voxels(stack: Stack, path: Path) -> NDArray[np.float32]:
     Slope and intercept are those of each slice: PET has its own for every one. Where white and
     black are swapped for viewing (MONOCHROME1) the numbers stay: they mean the same either way.
     """
+    voxel_bytes(stack.grid.shape, np.dtype(np.float32), path)
     voxels: NDArray[np.float32] = np.empty(stack.grid.shape, np.float32, order="F")
     places = sorted(enumerate(stack.slices), key=lambda place: place[1].file.name)
     for _, group in groupby(places, key=lambda place: place[1].file.name):
@@ -54,10 +58,21 @@ def read_voxels(stack: Stack, path: Path) -> NDArray[np.float32]:
 def read_frame(dataset: FileDataset, one: Slice, path: Path) -> NDArray[Any]:
     """The stored numbers [rows, columns] of a slice."""
     with sound_file(one.file, path):
+        _check_pixel_type(dataset)
         if dataset.BitsAllocated == 1 and not dataset.file_meta.TransferSyntaxUID.is_compressed:
             return _read_bits(dataset.PixelData, one)
         stored: NDArray[Any] = pixel_array(dataset, index=one.frame)
         return stored.reshape(one.size)
+
+
+def _check_pixel_type(dataset: FileDataset) -> None:
+    """Refuse pixels of a damaged type: pydicom then takes a part of the header for pixels."""
+    known = (None,) if dataset.original_encoding[0] else PIXEL_TYPES
+    for keyword in ("PixelData", "FloatPixelData", "DoubleFloatPixelData"):
+        element = dataset.get_item(keyword) if keyword in dataset else None
+        # Not yet converted, it has the type that the file gives; afterwards what it should be.
+        if isinstance(element, RawDataElement) and element.VR not in known:
+            raise ValueError(f"{keyword} has a wrong type")
 
 
 def _read_bits(content: bytes, one: Slice) -> NDArray[np.uint8]:
@@ -85,7 +100,7 @@ def read_segmentation(contents: Contents, path: Path) -> Segmentation:
     if len(contents.segmentations) != 1:
         raise UserError(
             f"{path} has {len(contents.segmentations)} DICOM segmentations; a label is one, "
-            "or a NIfTI, NRRD or MHA file. Convert contours (RTSTRUCT) to one of these"
+            "a set of contours (RTSTRUCT), or a NIfTI, NRRD or MHA file"
         )
     file = contents.segmentations[0]
     dataset = read_object(file, path, SEGMENT_TAGS)
@@ -105,6 +120,7 @@ def read_segmentation(contents: Contents, path: Path) -> Segmentation:
 def read_labels(segmentation: Segmentation, path: Path) -> NDArray[Any]:
     """The label map [columns, rows, slices] on the segmentation's grid; 0 where nothing is."""
     dataset = read_object(segmentation.file, path, PIXEL_TAGS, pixels=True)
+    voxel_bytes(segmentation.grid.shape, np.dtype(np.int32), path)
     labels = np.zeros(segmentation.grid.shape, np.int32, order="F")
     pairs = zip(segmentation.frames, segmentation.frame_values, strict=True)
     for frame, value in pairs:

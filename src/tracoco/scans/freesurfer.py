@@ -8,20 +8,22 @@ from nibabel.freesurfer.mghformat import DATA_OFFSET, MGHError, MGHHeader
 
 from tracoco.errors import UserError
 from tracoco.scans import checks
+from tracoco.scans.packed import opened, read_voxels
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import (
     Stored,
     as_image,
     as_label,
     describe,
-    opened,
     sound_header,
-    voxels_in,
 )
 
 VERSION = (1).to_bytes(4, "big")
 HAS_GEOMETRY = slice(28, 30)
 """The bytes that say whether the geometry is meant; nibabel replaces it by a default if not."""
+
+MOST_TAGS = 16 * 2**20
+"""Bytes behind the voxels: times of the scanner, colour tables, and which commands were run."""
 
 Header = Any  # nibabel is typed in part only
 
@@ -58,8 +60,8 @@ def _describe(block: bytes, path: Path) -> tuple[ScanHeader, np.dtype[Any]]:
 
 def _read(path: Path) -> Stored:
     with opened(path) as file:
-        content = file.read()  # to the end: only then has gzip checked its sum
-    about, dtype = _describe(content[:DATA_OFFSET], path)
-    shape = (*about.grid.shape, about.channels)
-    voxels = voxels_in(content, DATA_OFFSET, shape, dtype, path)
+        about, dtype = _describe(file.read(DATA_OFFSET), path)
+        shape = (*about.grid.shape, about.channels)
+        file.seek(0)
+        voxels = read_voxels(file, shape, dtype, path, skip=DATA_OFFSET, trailing=MOST_TAGS)
     return Stored(about, np.moveaxis(voxels, 3, 0))

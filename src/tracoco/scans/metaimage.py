@@ -1,6 +1,7 @@
 """MetaImage, in one file (.mha) or with a header of its own (.mhd)."""
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -11,17 +12,25 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans import checks
-from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, Shape, to_grid
+from tracoco.scans.packed import LAST, read_voxels, readable, unpacking
+from tracoco.scans.scan import (
+    Affine,
+    Grid,
+    LabelScan,
+    Scan,
+    ScanHeader,
+    Shape,
+    Structure,
+    to_grid,
+)
 from tracoco.scans.stored import (
     Stored,
     as_image,
     as_label,
     data_file,
     describe,
-    readable,
     smallest_type,
     sound_header,
-    voxels_in,
 )
 
 TYPES = {
@@ -127,8 +136,8 @@ def read_label(path: Path) -> LabelScan:
     return as_label(_read(path))
 
 
-def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
-    """Write a canonical label map on the grid of the scan that it belongs to."""
+def write_label(path: Path, label: NDArray[Any], grid: Grid, _: Sequence[Structure] = ()) -> None:
+    """Write a canonical label map on the grid of the scan that it belongs to, without names."""
     kind = np.dtype(smallest_type(label)).newbyteorder("<")
     content = zlib.compress(to_grid(label, grid).astype(kind).tobytes("F"))
     lps = LPS_TO_RAS @ grid.affine
@@ -159,10 +168,13 @@ def _describe(header: MetaHeader, path: Path) -> ScanHeader:
 def _read(path: Path) -> Stored:
     with readable(path), path.open("rb") as file:
         header = parse_header(file, path)
-        about = _describe(header, path)
-        holder = path if header.data.upper() == "LOCAL" else data_file(path, header.data)
-        content = file.read() if holder == path else holder.read_bytes()
-        if header.packed:
-            content = zlib.decompress(content)
+        start = file.tell()
+    about = _describe(header, path)
+    local = header.data.upper() == "LOCAL"
+    holder = path if local else data_file(path, header.data)
     shape = (header.channels, *header.shape)
-    return Stored(about, voxels_in(content, header.skipped, shape, header.dtype, holder))
+    skip = 0 if header.packed and header.skipped == LAST else header.skipped
+    with readable(holder), holder.open("rb") as file:
+        file.seek(start if local else 0)
+        stream = unpacking(file, "zlib" if header.packed else "raw")
+        return Stored(about, read_voxels(stream, shape, header.dtype, holder, skip=skip))

@@ -1,27 +1,35 @@
 """NIfTI-1 and NIfTI-2, in one file (.nii, .nii.gz) or in two (.hdr and .img)."""
 
 import gzip
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from warnings import catch_warnings, simplefilter
+from xml.etree import ElementTree
+from xml.etree.ElementTree import ParseError
 
 import nibabel
 import numpy as np
+from nibabel.nifti1 import Nifti1Extension
 from nibabel.spatialimages import HeaderDataError
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans import checks
-from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, to_grid
+from tracoco.scans.packed import opened, read_voxels
+from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, Structure, to_grid
+from tracoco.scans.segments import MOST_NAME, colour_of
 from tracoco.scans.stored import (
     Stored,
     as_image,
     as_label,
     describe,
-    opened,
     smallest_type,
     sound_header,
-    voxels_in,
 )
 
 MILLIMETRES = {"meter": 1000.0, "mm": 1.0, "micron": 0.001, "unknown": 1.0}
@@ -32,6 +40,11 @@ GEOMETRY = (
 """Header fields that a result shares with its scan, beside the first four of `pixdim`."""
 NO_TIME_STEP = (0.0, 1.0)
 """What programs write as the step of a fourth axis that has none, beside a unit of time."""
+MOST_EXTENSIONS = 2**20
+"""Bytes before the voxels in which names of structures are looked for."""
+COLOUR = ("Red", "Green", "Blue", "Alpha")
+TEXTS = (0, 6, 30)
+"""Codes of extensions that may hold a label table: of no kind, a comment, or Caret's own."""
 
 Header = Any  # nibabel is typed in part only
 IMAGES: dict[Header, Any] = {
@@ -49,21 +62,74 @@ def read_header(path: Path) -> ScanHeader:
 
 def read_image(path: Path) -> Scan:
     """Read an image as float32 [C, X, Y, Z] in canonical order."""
-    return as_image(_read(path))
+    return as_image(_read(path)[0])
 
 
 def read_label(path: Path) -> LabelScan:
     """Read a label map as integers [X, Y, Z] in canonical order."""
-    return as_label(_read(path))
+    stored, head = _read(path)
+    return replace(as_label(stored), structures=_structures(head))
 
 
-def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
-    """Write a canonical label map on the grid of the scan that it belongs to."""
+def _structures(head: bytes) -> tuple[Structure, ...]:
+    """The structures that an extension of the header names, from all before the voxels.
+
+    An extension that cannot be understood is another program's, and names none.
+    """
+    kind = next((kind for kind in IMAGES if kind.may_contain_header(head)), None)
+    if kind is None:
+        return ()
+    with suppress(HeaderDataError, ValueError, ParseError), catch_warnings():
+        simplefilter("ignore")  # about sizes that are no multiple of 16
+        extensions = kind.from_fileobj(BytesIO(head), check=False).extensions
+        contents = (each.get_content() for each in extensions if each.get_code() in TEXTS)
+        return tuple(structure for content in contents for structure in _named(content))
+    return ()
+
+
+def _named(content: bytes | str) -> Iterator[Structure]:
+    """The label table of an extension in the XML of Caret."""
+    text = content.decode("utf-8") if isinstance(content, bytes) else content
+    if "<CaretExtension" not in text or "<!DOCTYPE" in text:
+        return
+    # Without a document type there are no entities that could grow.
+    for row in ElementTree.fromstring(text.strip("\0 \n")).iter("Label"):  # noqa: S314 - see above
+        value, name = row.get("Key", ""), " ".join((row.text or "").split())
+        if value.isdecimal() and int(value) and name:
+            red, green, blue = (min(max(float(row.get(part, 0)), 0), 1) for part in COLOUR[:3])
+            yield Structure(int(value), name[:MOST_NAME], (red, green, blue))
+
+
+def _label_table(structures: Sequence[Structure]) -> bytes:
+    """The XML that TotalSegmentator puts into its headers, for all who read names from there."""
+    root = ElementTree.Element("CaretExtension")
+    volume = ElementTree.SubElement(root, "VolumeInformation", Index="0")
+    table = ElementTree.SubElement(volume, "LabelTable")
+    for structure in structures:
+        row = ElementTree.SubElement(table, "Label", Key=str(structure.value))
+        for part, amount in zip(COLOUR, (*colour_of(structure), 1.0), strict=True):
+            row.set(part, f"{amount:.6g}")
+        row.text = structure.name
+    ElementTree.SubElement(volume, "StudyMetaDataLinkSet")
+    ElementTree.SubElement(volume, "VolumeType").text = "Label"
+    content: bytes = ElementTree.tostring(root, encoding="UTF-8", xml_declaration=True)
+    return content
+
+
+def write_label(
+    path: Path, label: NDArray[Any], grid: Grid, structures: Sequence[Structure] = ()
+) -> None:
+    """Write a canonical label map on the grid of the scan that it belongs to.
+
+    Names of structures go into an extension of the header.
+    """
     kind = smallest_type(label)
     voxels = to_grid(label, grid).astype(kind)
     header = header_on(grid)
     header.set_data_dtype(kind)
     header.set_data_shape(voxels.shape)
+    if structures:
+        header.extensions.append(Nifti1Extension(0, _label_table(structures)))
     with atomic_path(path) as temporary:
         nibabel.save(IMAGES[type(header)](voxels, None, header), temporary)
 
@@ -114,24 +180,33 @@ def _describe(header: Header, path: Path) -> ScanHeader:
     return describe(Grid(spatial, affine, header.binaryblock, has_geometry), channels, path)
 
 
-def _read(path: Path) -> Stored:
+def _read(path: Path) -> tuple[Stored, bytes]:
+    """The numbers, and what the file has before them; a pair has nothing there."""
     header_file, voxel_file = _files(path)
     with opened(header_file) as file:
         header = _parse(file.read(nibabel.Nifti2Header.sizeof_hdr), path)
         about = _describe(header, path)  # what is no scan is refused before its voxels are read
-        file.seek(0)
-        content = file.read()  # to the end: only then has gzip checked its sum
-    start = int(header.get_data_offset())
-    if header_file == voxel_file:
-        start = max(start, header.sizeof_hdr)  # a half of a pair under the name of a whole
-    else:
+        with sound_header(path, HeaderDataError):
+            start = int(header.get_data_offset())
+            slope, intercept = header.get_slope_inter()
+        if header_file == voxel_file:
+            file.seek(0)
+            start = max(start, header.sizeof_hdr)  # a half of a pair under the name of a whole
+            head = file.read(start) if start <= MOST_EXTENSIONS else b""
+            file.seek(0)
+            voxels = _voxels(file, header, about, path, start)
+    if header_file != voxel_file:
+        head = b""
         with opened(voxel_file) as file:
-            content = file.read()
+            voxels = _voxels(file, header, about, voxel_file, start)
+    return Stored(about, np.moveaxis(voxels, 3, 0), slope or 1.0, intercept or 0.0), head
+
+
+def _voxels(
+    file: IO[bytes], header: Header, about: ScanHeader, holder: Path, skip: int
+) -> NDArray[Any]:
     shape = (*about.grid.shape, about.channels)
-    voxels = voxels_in(content, start, shape, header.get_data_dtype(), voxel_file)
-    with sound_header(path, HeaderDataError):
-        slope, intercept = header.get_slope_inter()
-    return Stored(about, np.moveaxis(voxels, 3, 0), slope or 1.0, intercept or 0.0)
+    return read_voxels(file, shape, header.get_data_dtype(), holder, skip=skip)
 
 
 def header_on(grid: Grid) -> Header:

@@ -2,8 +2,9 @@
 
 import gzip
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,17 +14,23 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
 from tracoco.scans import checks
-from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, to_grid
+from tracoco.scans.packed import LAST, Packing, check_size, read_voxels, readable, unpacking
+from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, Structure, to_grid
+from tracoco.scans.segments import (
+    Segment,
+    merged_layers,
+    parse_segments,
+    segment_lines,
+    structures_of,
+)
 from tracoco.scans.stored import (
     Stored,
     as_image,
     as_label,
     data_file,
     describe,
-    readable,
     smallest_type,
     sound_header,
-    voxels_in,
 )
 
 TO_RAS = {
@@ -49,6 +56,8 @@ class NrrdHeader:
     """The axes that lie in space."""
     affine: Affine
     has_geometry: bool
+    pairs: dict[str, str]
+    """What other programs keep in the header (`key:=value`), e.g. the segments of 3D Slicer."""
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -60,10 +69,14 @@ def parse_header(file: IO[bytes], path: Path) -> NrrdHeader:
     """Read up to the empty line that ends a header, and refuse what cannot be placed."""
     if not file.readline(LONGEST_LINE).startswith(b"NRRD000"):
         raise UserError(f"{path} is not an NRRD file; copy or convert it again")
-    fields = {}
+    fields, pairs = {}, {}
     while line := file.readline(LONGEST_LINE).decode("utf-8", "replace").strip():
         name, colon, value = line.partition(":")
-        if colon and not line.startswith("#") and not value.startswith("="):
+        if line.startswith("#") or not colon:
+            continue
+        if value.startswith("="):
+            pairs[name.strip()] = value[1:].strip()
+        else:
             fields[name.replace(" ", "").lower()] = value.strip()
     with sound_header(path):
         sizes = tuple(int(size) for size in fields["sizes"].split())
@@ -83,7 +96,7 @@ def parse_header(file: IO[bytes], path: Path) -> NrrdHeader:
     if len(others) > 1:
         raise UserError(f"{path} has {len(others)} axes beside those of space; save one volume")
     affine = _affine(fields, directions, spatial, path)
-    return NrrdHeader(fields, sizes, spatial, affine, directions is not None)
+    return NrrdHeader(fields, sizes, spatial, affine, directions is not None, pairs)
 
 
 def _directions(fields: dict[str, str]) -> list[tuple[float, ...] | None] | None:
@@ -165,11 +178,16 @@ INTEGER_SIZES = {
     "int64": 8,
 }
 FLOATS = {"float": "f4", "double": "f8"}
-UNPACK: dict[str, Callable[[bytes], bytes]] = {
-    "raw": bytes,
-    "gzip": gzip.decompress,
-    "gz": gzip.decompress,
+PACKINGS: dict[str, Packing] = {
+    "raw": "raw",
+    **dict.fromkeys(("gzip", "gz"), "gzip"),
+    **dict.fromkeys(("bzip2", "bz2"), "bz2"),
 }
+TEXT = ("ascii", "text", "txt")
+LONGEST_NUMBER = 32
+"""Characters of a number that is written as text, with what parts it from the next."""
+MOST_LINES = 10_000
+"""Lines that may be left out before the voxels."""
 
 
 def read_header(path: Path) -> ScanHeader:
@@ -180,16 +198,40 @@ def read_header(path: Path) -> ScanHeader:
 
 def read_image(path: Path) -> Scan:
     """Read an image as float32 [C, X, Y, Z] in canonical order."""
-    return as_image(_read(path))
+    return as_image(_read(path)[0])
 
 
 def read_label(path: Path) -> LabelScan:
-    """Read a label map as integers [X, Y, Z] in canonical order."""
-    return as_label(_read(path))
+    """Read a label map, or a segmentation of 3D Slicer, as integers [X, Y, Z] in canonical order.
+
+    Layers of a segmentation become one map; where segments overlap there is none.
+    """
+    stored, header = _read(path)
+    segments = _segments(header, path)
+    if segments and len(stored.voxels) > 1:
+        about = replace(stored.about, channels=1)
+        stored = Stored(about, merged_layers(stored.voxels, segments, path)[None])
+    return replace(as_label(stored), structures=structures_of(segments))
 
 
-def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
-    """Write a canonical label map on the grid of the scan that it belongs to."""
+def read_structures(path: Path) -> tuple[Structure, ...]:
+    """The structures that the header names; no voxel is read."""
+    with readable(path), path.open("rb") as file:
+        return structures_of(_segments(parse_header(file, path), path))
+
+
+def _segments(header: NrrdHeader, path: Path) -> tuple[Segment, ...]:
+    layers = int(np.prod([header.sizes[axis] for axis in header.others]))
+    return parse_segments(header.pairs, layers, path)
+
+
+def write_label(
+    path: Path, label: NDArray[Any], grid: Grid, structures: Sequence[Structure] = ()
+) -> None:
+    """Write a canonical label map on the grid of the scan that it belongs to.
+
+    Structures become segments, with names and colours, as 3D Slicer and ITK-SNAP show them.
+    """
     kind = np.dtype(smallest_type(label)).newbyteorder("<")
     voxels = to_grid(label, grid).astype(kind)
     lps = (np.diag([-1.0, -1, 1, 1]) @ grid.affine)[:3].T.tolist()
@@ -197,7 +239,8 @@ def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
     header = (
         f"NRRD0004\ntype: {kind.name}\ndimension: 3\nspace: left-posterior-superior\n"
         f"sizes: {' '.join(map(str, grid.shape))}\nspace directions: {' '.join(steps)}\n"
-        f"kinds: domain domain domain\nendian: little\nencoding: gzip\nspace origin: {origin}\n\n"
+        f"kinds: domain domain domain\nendian: little\nencoding: gzip\nspace origin: {origin}\n"
+        f"{segment_lines(structures, grid.shape)}\n"
     )
     with atomic_path(path) as temporary:
         temporary.write_bytes(header.encode() + gzip.compress(voxels.tobytes("F")))
@@ -210,36 +253,53 @@ def _describe(header: NrrdHeader, path: Path) -> ScanHeader:
     return describe(grid, int(np.prod([header.sizes[axis] for axis in header.others])), path)
 
 
-def _read(path: Path) -> Stored:
+def _read(path: Path) -> tuple[Stored, NrrdHeader]:
     with readable(path), path.open("rb") as file:
         header = parse_header(file, path)
-        about = _describe(header, path)
-        holder = path
-        if name := header.fields.get("datafile"):
-            holder = data_file(path, name)
-            content = holder.read_bytes()
-        else:
-            content = file.read()
-    content = _unpacked(content, header, holder)
-    with sound_header(path):
-        skipped = int(header.fields.get("byteskip", 0))
-    voxels = voxels_in(content, skipped, header.sizes, _voxel_type(header, path), holder)
+        start = file.tell()
+    about = _describe(header, path)
+    name = header.fields.get("datafile")
+    holder, start = (data_file(path, name), 0) if name is not None else (path, start)
+    with readable(holder), holder.open("rb") as file:
+        file.seek(start)
+        voxels = _read_voxels(file, header, holder)
     turned = voxels.transpose((*header.others, *header.spatial))
-    return Stored(about, turned.reshape(about.channels, *about.grid.shape))
+    return Stored(about, turned.reshape(about.channels, *about.grid.shape)), header
 
 
-def _unpacked(content: bytes, header: NrrdHeader, holder: Path) -> bytes:
+def _read_voxels(file: IO[bytes], header: NrrdHeader, holder: Path) -> NDArray[Any]:
+    """The voxels that a file has from its present position on; lines are left out packed."""
     encoding = header.fields.get("encoding", "").lower()
-    if encoding not in UNPACK:
+    if encoding not in (*PACKINGS, *TEXT):
         raise UserError(
             f"{holder} is encoded as '{encoding}'; save it again with the encoding raw or gzip"
         )
     with sound_header(holder):
-        lines = int(header.fields.get("lineskip", 0))
+        lines, skip = (int(header.fields.get(key, 0)) for key in ("lineskip", "byteskip"))
+        if not 0 <= lines <= MOST_LINES:
+            raise ValueError(f"{lines} lines to leave out")
     for _ in range(lines):
-        content = content.partition(b"\n")[2]
-    with readable(holder):
-        return UNPACK[encoding](content)
+        file.readline(LONGEST_LINE)
+    if encoding in TEXT:
+        return _read_text(file, header, holder)
+    if skip == LAST and encoding != "raw":
+        skip = 0
+    stream = unpacking(file, PACKINGS[encoding])
+    return read_voxels(stream, header.sizes, _voxel_type(header, holder), holder, skip=skip)
+
+
+def _read_text(file: IO[bytes], header: NrrdHeader, holder: Path) -> NDArray[Any]:
+    """The voxels from decimal numbers; no more is read than so many numbers can take."""
+    kind, count = _voxel_type(header, holder), prod(header.sizes)
+    check_size(3 * LONGEST_NUMBER * count, holder)  # the text, its words and the numbers
+    words = file.read(LONGEST_NUMBER * count + 1).split()
+    if len(words) != count:
+        raise UserError(
+            f"{holder} holds {len(words)} numbers, its header declares {count}; copy it again, or "
+            "save it with the encoding gzip"
+        )
+    with sound_header(holder, OverflowError):
+        return np.array(words).astype(kind).reshape(header.sizes, order="F")
 
 
 def _voxel_type(header: NrrdHeader, path: Path) -> np.dtype[Any]:

@@ -1,7 +1,9 @@
 """Read and write scans, whatever their format, which their names tell."""
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -12,11 +14,11 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.scans.checks import check_same_grid
-from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
+from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, Structure
 
 
 class FormatModule(Protocol):
-    """What the package asks of a format; the last three only where its row says so."""
+    """What the package asks of a format; the last four only where its row says so."""
 
     def read_header(self, path: Path, /) -> ScanHeader:
         """Shape, spacing and channels, without the voxels."""
@@ -27,8 +29,13 @@ class FormatModule(Protocol):
     def read_label(self, path: Path, /) -> LabelScan:
         """A label map, integers [X, Y, Z] in canonical order."""
 
-    def write_label(self, path: Path, label: NDArray[Any], grid: Grid, /) -> None:
+    def write_label(
+        self, path: Path, label: NDArray[Any], grid: Grid, structures: Sequence[Structure], /
+    ) -> None:
         """Write a canonical label map on a grid: of rows with `written` suffixes."""
+
+    def read_structures(self, path: Path, /) -> tuple[Structure, ...]:
+        """The structures that a label names, without its voxels: of rows with `names`."""
 
     def has_label(self, path: Path, /) -> bool:
         """Whether a file holds a label: of rows with `label_inside`."""
@@ -48,6 +55,8 @@ class Format:
     """Suffixes that labels can be written with."""
     label_inside: bool = False
     """Whether the file of an image may hold its label too."""
+    names: bool = False
+    """Whether the header of a label may name its structures."""
 
     @property
     def module(self) -> FormatModule:
@@ -65,13 +74,17 @@ class Format:
         return None
 
 
+SEGMENTATION = ".seg.nrrd"
+"""Suffix of the segmentations of 3D Slicer: never an image."""
+
 FORMATS = (
     Format("nifti", (".nii.gz", ".nii", ".hdr", ".img"), written=(".nii.gz", ".nii")),
-    Format("nrrd", (".nrrd", ".nhdr"), written=(".nrrd",)),
+    Format("nrrd", (SEGMENTATION, ".nrrd", ".nhdr"), written=(SEGMENTATION, ".nrrd"), names=True),
     Format("metaimage", (".mha", ".mhd"), written=(".mha",)),
     Format("freesurfer", (".mgz", ".mgh")),
     Format("arrays", (".hdf5", ".h5", ".npz", ".npy"), label_inside=True),
-    Format("dicom", ()),
+    Format("masks", (), names=True),
+    Format("dicom", (), names=True),
 )
 
 
@@ -114,15 +127,45 @@ def case_name(file: Path) -> str:
     return HDF5_ENDING.sub("", scan_stem(file)) if file.suffix == ".h5" else scan_stem(file)
 
 
+@contextmanager
+def _guarded(path: Path) -> Iterator[None]:
+    """Turn whatever a reader or its library raises for damaged bytes into one line.
+
+    What libraries raise for them has no end, `RecursionError` and `struct.error` among it. Nothing
+    of the text of the error is shown, since it may repeat what a header says of a patient. In the
+    development mode of Python (`python -X dev`) such an error passes as it is.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path} is no file; give a scan")  # a pipe would never end
+    try:
+        with np.errstate(all="ignore"):  # what is no number is refused by the checks
+            yield
+    except UserError:
+        raise
+    except MemoryError as error:
+        raise UserError(
+            f"{path} does not fit into memory; crop or resample it, or use a machine with more"
+        ) from error
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        raise UserError(
+            f"{path} cannot be read ({type(error).__name__}): it is damaged or of an unknown kind; "
+            "copy it again, or save it anew with the program that it comes from"
+        ) from error
+
+
 def has_label(path: Path) -> bool:
     """Whether the file of an image holds its label too; no voxel is read."""
-    known, _ = _known(path)
-    return known.label_inside and known.module.has_label(path)
+    with _guarded(path):
+        known, _ = _known(path)
+        return known.label_inside and known.module.has_label(path)
 
 
 def read_image(path: Path) -> Scan:
     """Read an image, float32 [C, X, Y, Z] in canonical order."""
-    return _known(path)[0].module.read_image(path)
+    with _guarded(path):
+        return _known(path)[0].module.read_image(path)
 
 
 def read_images(paths: Sequence[Path]) -> Scan:
@@ -140,12 +183,14 @@ def read_images(paths: Sequence[Path]) -> Scan:
 
 def read_label(path: Path) -> LabelScan:
     """Read a label map, integer [X, Y, Z] in canonical order."""
-    return _known(path)[0].module.read_label(path)
+    with _guarded(path):
+        return _known(path)[0].module.read_label(path)
 
 
 def read_grid(path: Path) -> ScanHeader:
     """Read shape, spacing and channels, but no voxel."""
-    return _known(path)[0].module.read_header(path)
+    with _guarded(path):
+        return _known(path)[0].module.read_header(path)
 
 
 def read_grids(paths: Sequence[Path]) -> ScanHeader:
@@ -156,12 +201,31 @@ def read_grids(paths: Sequence[Path]) -> ScanHeader:
     return replace(first, channels=first.channels + sum(other.channels for other in others))
 
 
-def write_label(path: Path, label: NDArray[Any], grid: Grid) -> None:
-    """Write a canonical [X, Y, Z] label map on the grid of the scan that it belongs to."""
+def may_name_structures(path: Path) -> bool:
+    """Whether a label's structures are worth looking for before any voxel is read.
+
+    Of NIfTI files only some that this package or TotalSegmentator has written name theirs.
+    """
+    return path.name.lower().endswith(SEGMENTATION) or path.is_dir()
+
+
+def read_structures(path: Path) -> tuple[Structure, ...]:
+    """The structures that a label names in its header, without its voxels; mostly none."""
+    known = _known(path)[0]
+    return known.module.read_structures(path) if known.names else ()
+
+
+def write_label(
+    path: Path, label: NDArray[Any], grid: Grid, structures: Sequence[Structure] = ()
+) -> None:
+    """Write a canonical [X, Y, Z] label map on the grid of the scan that it belongs to.
+
+    Their structures are named in formats that can name them.
+    """
     name = path.name.lower()
     for known in FORMATS:
         if name.endswith(known.written):
-            return known.module.write_label(path, label, grid)
+            return known.module.write_label(path, label, grid, structures)
     raise UserError(f"{path}: labels are written as {', '.join(WRITTEN)}; choose one of these")
 
 

@@ -106,6 +106,16 @@ class Scan:
         return self.grid.has_geometry
 
 
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What a label value stands for, as files and viewers show it."""
+
+    value: int
+    name: str
+    colour: tuple[float, float, float] | None = None
+    """Red, green and blue from 0 to 1; None where nobody has chosen any."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelScan:
     """A label map with the values as they are in the file, integer [X, Y, Z] in canonical order."""
@@ -115,6 +125,11 @@ class LabelScan:
     spacing_mm: Spacing
     grid: Grid
     source: Path
+    structures: tuple[Structure, ...] = ()
+    """Those that the file names; most files name none."""
+    box: Box | None = None
+    """The part of its image that the file covers; None where it covers the whole image, or where
+    that is not known yet."""
 
     @property
     def header(self) -> ScanHeader:

@@ -15,7 +15,12 @@ from tracoco.errors import first_line
 from tracoco.methods import MethodRow
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method
-from tracoco.testing.contract_checks import check_features, check_fewest_crops, check_padding
+from tracoco.testing.contract_checks import (
+    check_features,
+    check_fewest_crops,
+    check_padding,
+    check_undrawn,
+)
 from tracoco.testing.steps import after_steps, differing, loss_of, take_step
 from tracoco.testing.subject import STEPS, Subject, without_labelled_voxels
 from tracoco.training.acceleration import computes
@@ -277,6 +282,12 @@ CHECKS: dict[str, Check] = {
         check_padding,
         "losses that do not use batch.first.valid",
         ((2, 3),),
+    ),
+    "undrawn": Check(
+        "voxels of labelled crops that nobody has drawn teach nothing by their label",
+        check_undrawn,
+        "supervised terms that do not use batch.first.valid",
+        ((2, 4),),
     ),
     "pairs": Check(
         "the row says whether second crops are looked at", check_pairs, "pairs in the row"

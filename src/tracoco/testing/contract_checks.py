@@ -10,7 +10,13 @@ from tracoco.data.batch import Batch, Crops
 from tracoco.errors import UserError
 from tracoco.methods.method import Method, NetworkFactory
 from tracoco.settings import checked
-from tracoco.testing.subject import PointwiseNetwork, Subject, with_padding
+from tracoco.testing.subject import (
+    PointwiseNetwork,
+    Subject,
+    with_padding,
+    with_undrawn,
+    without_labelled_voxels,
+)
 from tracoco.training.contract import batch_needs, checked_terms
 
 PAST_THE_RAMP = 1000
@@ -47,6 +53,25 @@ def check_padding(subject: Subject, dimensions: int, classes: int) -> None:
 
     other = replace(padded, first=_changed(padded.first), second=_changed(padded.second))
     _same_terms(subject, make_pointwise, (padded, other), "the intensities of padding")
+
+
+def check_undrawn(subject: Subject, dimensions: int, classes: int) -> None:
+    """What the label has where nobody has drawn changes no loss term, and all terms are finite."""
+    partly = with_undrawn(subject.batch(dimensions, classes))
+    labels, drawn = partly.labels, partly.first.valid[: partly.labelled_count]
+    other = replace(partly, labels=torch.where(drawn, labels, (labels + 1) % classes))
+
+    def make() -> Method:
+        return subject.make(dimensions, classes)
+
+    _same_terms(subject, make, (partly, other), "the labels of voxels that are not drawn")
+    nothing = without_labelled_voxels(partly)
+    for step in (0, PAST_THE_RAMP):
+        for name, term in checked_terms(subject.name, make()(nothing, step)).items():
+            if not term.isfinite():
+                raise AssertionError(
+                    f"loss term '{name}' is {term.item()} where no labelled voxel is drawn"
+                )
 
 
 def _changed(crops: Crops) -> Crops:

@@ -15,9 +15,10 @@ from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from tracoco.config import parse_config
 from tracoco.data.batch import Batch
 from tracoco.methods.method import Method
+from tracoco.processes import StopRequest
 from tracoco.testing.steps import BatchOfSeed
 from tracoco.testing.subject import Subject
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
 from tracoco.training.trainer import Trainer
 
 STEPS = (0, 3, 60, 124, 125)

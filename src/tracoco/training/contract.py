@@ -25,11 +25,18 @@ from tracoco.project.splits import Splits
 from tracoco.settings import MethodChoice
 
 
-def check_cases(config: Config, splits: Splits, source: Path) -> None:
-    """Refuse settings that need cases which the split does not have; `source` is its file."""
+def check_cases(config: Config, splits: Splits, source: Path, *, unlabelled: int) -> None:
+    """Refuse settings that need cases which the split does not have.
+
+    Args:
+        config: of the run.
+        splits: of the project, less the labels that the settings hide.
+        source: its file.
+        unlabelled: cases without a label, or with one that is not drawn everywhere.
+    """
     name = config.method.name
     trained_by_unlabelled = method_row(name).trained_by_unlabelled
-    if trained_by_unlabelled and not (splits.unlabelled or config.data.reuse_labelled):
+    if trained_by_unlabelled and not (unlabelled or config.data.reuse_labelled):
         raise UserError(
             f"{source} has no unlabelled cases, which '{name}' learns from; add scans without "
             "labels, hide some with data.labelled=N, set data.reuse_labelled to true, or use "

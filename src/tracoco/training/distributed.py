@@ -1,15 +1,12 @@
-"""The processes of a run, one alone or several started by `torchrun`, and signals to stop them."""
+"""The processes of a run, one alone or several started by `torchrun`."""
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from inspect import signature
-from types import FrameType
 from typing import Any
 
 import torch
@@ -108,7 +105,7 @@ class Process:
 
 @contextmanager
 def joined_process(device: str) -> Iterator[Process]:
-    """Join the processes that `torchrun` started, or be alone; leave them at the end."""
+    """Join the processes that `torchrun` or `srun` started, or be alone; leave them at the end."""
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
         yield Process(0, 1, choose_device(device))
@@ -131,6 +128,8 @@ def joined_process(device: str) -> Iterator[Process]:
 def _own_gpu(device: torch.device, local_rank: int) -> torch.device:
     if device.index is not None:
         raise UserError(f"--device {device} would be shared by all processes; use cuda or auto")
+    if torch.cuda.device_count() == 1 and "SLURM_STEP_ID" in os.environ:
+        return choose_device("cuda:0")  # SLURM lets each task see its own GPU alone
     return choose_device(f"cuda:{local_rank}")
 
 
@@ -144,33 +143,3 @@ def let_train_fast(device: torch.device) -> None:
         torch.backends.cudnn.benchmark = True
         # Convolutions round to TF32 by torch's default; matrix products may as well.
         torch.set_float32_matmul_precision("high")
-
-
-@dataclass(slots=True)
-class StopRequest:
-    """The signal that asked this process to stop, or 0."""
-
-    signal: int = 0
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """Note SIGTERM and the first SIGINT instead of dying of them; a second SIGINT interrupts.
-
-    Outside the main thread, where Python allows no handler, signals are left alone.
-    """
-    request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield request
-        return
-
-    def note(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
-        request.signal = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,16 +14,17 @@ from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
 from tracoco.evaluation.validation import mean_dice
 from tracoco.geometry import Size
-from tracoco.inference.sliding_window import check_windows
-from tracoco.methods import method_row
-from tracoco.methods.method import Method, dropped_settings, resolved_choice
+from tracoco.inference.windows import check_windows
+from tracoco.methods import dropped_settings, method_row, resolved_choice
+from tracoco.methods.method import Method
 from tracoco.presets import released_recipe
+from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.project.planner import BatchSizes, within_cases
 from tracoco.project.splits import Splits, with_fewer_labels
 from tracoco.project.store import Store, StoredCase
-from tracoco.runs.build import resolved, run_crop, run_method
+from tracoco.runs.build import machine_name, resolved, run_crop, run_method
 from tracoco.runs.folder import CHOSEN_ON_TEST
 from tracoco.text import count, listed
 from tracoco.training.contract import (
@@ -85,21 +86,22 @@ class Experiment:
         """Read the project and check that it and the settings go together."""
         plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
         splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
-        scans = len(splits.labelled), len(splits.unlabelled) or len(splits.labelled)
+        check_plan(plan, project.plan_file)
+        store.check(splits, plan)
+        unlabelled = len(splits.unlabelled) + len(partly_drawn(splits, store))
+        scans = len(splits.labelled), unlabelled or len(splits.labelled)
         choice, dropped = resolved_choice(config.method), tuple(dropped_settings(config.method))
         planned = within_cases(plan.batch, *scans)
         sizes = raised_batch(planned, config.data, choice)
         config = resolved(config, plan.model_copy(update={"batch": sizes}))
-        check_cases(config, splits, project.splits_file)
+        check_cases(config, splits, project.splits_file, unlabelled=unlabelled)
         check_needs(config, plan, choice)
-        check_plan(plan, project.plan_file)
         check_slices(config, plan)
         check_windows(run_crop(config, plan), config.inference)  # rather than after the training
         data = config.data
         if not method_row(config.method.name).trained_by_unlabelled:
             # A method that learns nothing from unlabelled crops need not read them.
             data = data.model_copy(update={"unlabelled_batch": 0})
-        store.check(splits, plan)
         config = config.model_copy(update={"data": data, "method": choice})
         hidden = len(given.labelled) - len(splits.labelled) + len(given.hidden)
         mark = project.load_origin().watermark
@@ -134,8 +136,13 @@ class Experiment:
         """The cases that unlabelled crops come from, if the method takes any."""
         if not self.config.data.batch[1]:
             return ()
-        reused = self.splits.labelled if self.config.data.reuse_labelled else ()
+        reused = self.splits.labelled if self.config.data.reuse_labelled else self.partly_drawn
         return (*self.splits.unlabelled, *reused)
+
+    @property
+    def partly_drawn(self) -> tuple[str, ...]:
+        """Labelled cases with voxels that nobody has drawn: these count as unlabelled."""
+        return partly_drawn(self.splits, self.store)
 
     @property
     def epoch(self) -> int:
@@ -214,6 +221,7 @@ class Experiment:
             "world_size": process.world_size,
             "threads": torch.get_num_threads(),
             "device": str(process.device),
+            "machine": machine_name(process.device),
             "select_on": self.config.training.select_on,
             "hidden_labels": self.hidden_labels,
             "watermark": self.watermark,
@@ -303,16 +311,24 @@ class Experiment:
             "plan.yaml and run `tracoco prepare` again to follow it"
         ]
 
-    def validation(self, process: Process) -> Validate | None:
-        """A function that scores a method on the cases that choose `best`, if there are any."""
+    def validation(self, process: Process, stop: StopRequest | None = None) -> Validate | None:
+        """A function that scores a method on the cases that choose `best`, if there are any.
+
+        With a request to stop it raises `Stopped` instead.
+        """
         cases, config = self.choosing_cases, self.config
         if not cases:
             return None
 
         def validate(method: Method) -> float:
-            return mean_dice(method, cases, self.crop, config.inference, process.device)
+            return mean_dice(method, cases, self.crop, config.inference, process.device, stop)
 
         return validate
+
+
+def partly_drawn(splits: Splits, store: Store) -> tuple[str, ...]:
+    """The labelled cases that have voxels which nobody has drawn."""
+    return tuple(id_ for id_ in splits.labelled if store.case(id_).undrawn)
 
 
 def _same_length(a: float | None, b: float | None) -> bool:

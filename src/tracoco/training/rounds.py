@@ -26,13 +26,14 @@ from tracoco.files import content_hash, read_json, write_json
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
+from tracoco.lock import only_writer, own_content
 from tracoco.methods import method_row
 from tracoco.methods.method import Method
+from tracoco.processes import stop_on_signals
 from tracoco.project.folder import Project
 from tracoco.project.store import StoredCase
 from tracoco.runs.folder import RunFolder, check_identity
 from tracoco.text import count
-from tracoco.training.distributed import stop_on_signals
 from tracoco.training.experiment import Experiment
 from tracoco.training.starting_weights import starting_weights
 from tracoco.training.train import train
@@ -106,35 +107,38 @@ def self_train(  # noqa: PLR0913 - each is a choice of the user's, with a defaul
     started = [teacher] if rounds.start == "previous" else [teacher, student]
     origins = [_origin(project, config, init_from, init_map) for config in started]
     asked = _asked(teacher, learner, rounds) | {"starting weights": origins[0]}
-    record = _Record.opened(out, asked, resume=resume)
-    folder, steps = out, 0
-    for number in range(rounds.students + 1):
-        before, folder = out / f"round-{number - 1}", out / f"round-{number}"
-        known = record.steps_of(number, folder)
-        if known is None:
-            if console:
-                say(f"round {number} of {rounds.students}: {folder}")
-            follows = number > 0 and rounds.start == "previous"
-            result = train(
-                project,
-                student if number else teacher,
-                folder,
-                resume=True,  # whatever there is of it
-                init_from=before / "last.pt" if follows else init_from,
-                init_map=None if follows else init_map,
-                pseudo_labels=before / "pseudo_labels" if number else None,
-                device=device,
-                console=console,
-            )
-            if result.signal:
-                return Reached(folder, result.steps, result.signal)
-            record, known = record.finished(number, folder, result.steps), result.steps
-        steps = known
-        if number < rounds.students:
-            signal = label_scans(folder, learner, rounds.threshold, device, console)
-            if signal:
-                return Reached(folder, steps, signal, labelling=True)
-    return Reached(folder, steps)
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; choose another --out")
+    with only_writer(out, "self-train"):
+        record = _Record.opened(out, asked, resume=resume)
+        folder, steps = out, 0
+        for number in range(rounds.students + 1):
+            before, folder = out / f"round-{number - 1}", out / f"round-{number}"
+            known = record.steps_of(number, folder)
+            if known is None:
+                if console:
+                    say(f"round {number} of {rounds.students}: {folder}")
+                follows = number > 0 and rounds.start == "previous"
+                result = train(
+                    project,
+                    student if number else teacher,
+                    folder,
+                    resume=True,  # whatever there is of it
+                    init_from=before / "last.pt" if follows else init_from,
+                    init_map=None if follows else init_map,
+                    pseudo_labels=before / "pseudo_labels" if number else None,
+                    device=device,
+                    console=console,
+                )
+                if result.signal:
+                    return Reached(folder, result.steps, result.signal)
+                record, known = record.finished(number, folder, result.steps), result.steps
+            steps = known
+            if number < rounds.students:
+                signal = label_scans(folder, learner, rounds.threshold, device, console)
+                if signal:
+                    return Reached(folder, steps, signal, labelling=True)
+        return Reached(folder, steps)
 
 
 def label_scans(
@@ -259,7 +263,7 @@ class _Record:
         """A new record in a new folder, or that of the training that goes on."""
         file = out / "self-train.json"
         if not file.exists():
-            if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            if own_content(out):
                 raise UserError(f"{out} is in use and holds no self-training; choose another --out")
             record = cls(file, asked)
             record.write()

@@ -17,9 +17,10 @@ from tracoco.data.source import batches
 from tracoco.errors import Stopped
 from tracoco.evaluation.validation import mean_dice
 from tracoco.methods.method import evaluating
+from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
 from tracoco.training.acceleration import accelerate
-from tracoco.training.distributed import Process, StopRequest, joined_process, let_train_fast
+from tracoco.training.distributed import Process, joined_process, let_train_fast
 from tracoco.training.experiment import Experiment
 from tracoco.training.trainer import Trainer
 

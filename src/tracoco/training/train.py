@@ -15,23 +15,25 @@ from tracoco.console import say
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import batches
 from tracoco.errors import UserError
+from tracoco.lock import InUse, only_writer
 from tracoco.methods import method_row
+from tracoco.processes import StopRequest, stop_on_signals
 from tracoco.project.folder import Project
-from tracoco.runs.folder import RunFolder
+from tracoco.runs.folder import RunFolder, sound_checkpoint
+from tracoco.runs.limits import check_step
 from tracoco.text import short
 from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import (
     Process,
-    StopRequest,
     joined_process,
     let_train_fast,
-    stop_on_signals,
 )
 from tracoco.training.experiment import Experiment
+from tracoco.training.fit_result import FitResult
 from tracoco.training.logger import RunLogger, shown_progress
 from tracoco.training.starting_weights import starting_weights
 from tracoco.training.step_time import StepTime, timed_steps
-from tracoco.training.trainer import FitResult, Trainer
+from tracoco.training.trainer import Trainer
 
 TIMED_FRACTION = 0.05
 """Of the minutes: so long at most are steps timed, and as long cases scored."""
@@ -98,13 +100,16 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     new run first measures how many steps fit into them, and a resumed one takes its recorded steps.
     """
     folder = RunFolder(out)
-    experiment = Experiment.of(project, with_recorded_steps(config, folder) if resume else config)
-    start = starting_weights(folder, init_from, experiment, resume=resume, init_map=init_map)
-    given = found_pseudo_labels(experiment, folder, pseudo_labels, resume=resume)
-    experiment = replace(experiment, start=start, pseudo_labels=given)
     with ExitStack() as stack:
         process = stack.enter_context(joined_process(device))
+        stack.enter_context(locked_folder(folder, process))
+        recorded = with_recorded_steps(config, folder) if resume else config
+        experiment = Experiment.of(project, recorded)
+        start = starting_weights(folder, init_from, experiment, resume=resume, init_map=init_map)
+        given = found_pseudo_labels(experiment, folder, pseudo_labels, resume=resume)
+        experiment = replace(experiment, start=start, pseudo_labels=given)
         let_train_fast(process.device)
+        check_step(experiment.config, experiment.plan, experiment.crop, process.device)
         stop = stack.enter_context(stop_on_signals())
         length = ""
         if not (resume and folder.begun):
@@ -132,7 +137,8 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             labelled_fractions=experiment.labelled_fractions,
         )
         if resume:
-            trainer.resume()
+            with sound_checkpoint(folder.checkpoint("last")):
+                trainer.resume()
             if process.leads:
                 folder.renew_facts({"computed": asdict(acceleration)})
         logger = None
@@ -144,11 +150,28 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             batches(experiment.source(process), trainer.step, steps, workers, pinned=pinned),
             logger,
             stop,
-            experiment.validation(process),
+            experiment.validation(process, stop),
         )
         if result.ended_with:
             folder.renew_facts({"ended_with": asdict(result.ended_with)})
         return result
+
+
+@contextmanager
+def locked_folder(folder: RunFolder, process: Process) -> Iterator[None]:
+    """Have a run's folder, and no other training; the process that leads locks it for all."""
+    if folder.root.exists() and not folder.root.is_dir():
+        raise UserError(f"{folder.root} is a file; choose another --out")
+    with ExitStack() as stack:
+        refused: InUse | None = None
+        if process.leads:
+            try:
+                stack.enter_context(only_writer(folder.root, "train"))
+            except InUse as error:
+                refused = error
+        if not process.all_agree(refused is None):
+            raise refused or UserError(f"{folder.root} is being written by another process")
+        yield
 
 
 def found_pseudo_labels(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +12,22 @@ from torch import Tensor, nn
 
 from tracoco.config import Config
 from tracoco.data.batch import Batch
-from tracoco.errors import UserError
+from tracoco.errors import Stopped, UserError
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput, evaluating
-from tracoco.runs.folder import Checkpoint, check_identity, load_checkpoint, save_checkpoint
+from tracoco.processes import StopRequest
+from tracoco.runs.folder import (
+    Checkpoint,
+    check_identity,
+    load_checkpoint,
+    save_checkpoint,
+    supervised_weights,
+)
 from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.training import contract
 from tracoco.training.acceleration import Acceleration, accelerate
-from tracoco.training.distributed import Process, StopRequest
+from tracoco.training.distributed import Process
+from tracoco.training.fit_result import Ending, FitResult
 from tracoco.training.logger import RunLogger
 from tracoco.training.optimizer import (
     AveragedWeights,
@@ -31,35 +39,6 @@ from tracoco.training.pseudo_label_monitor import UnlabelledWeight, structure_ov
 
 Validate = Callable[[Method], float]
 """Gives the mean Dice of the cases that choose the best checkpoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The weights after the last step against those from before unlabelled crops counted."""
-
-    supervised_dice: float
-    """On the cases that choose, before unlabelled crops began to count."""
-    last_dice: float
-    """The same after the last step."""
-
-    @property
-    def supervised(self) -> bool:
-        """Whether the run ends with the weights of its supervised part, which scored higher."""
-        return self.supervised_dice > self.last_dice
-
-
-@dataclass(frozen=True, slots=True)
-class FitResult:
-    """How a run ended."""
-
-    steps: int
-    """Steps that are done and saved."""
-    signal: int
-    """The signal that stopped the run before its end, or 0."""
-    leads: bool = True
-    """Whether this process is the one to tell the user."""
-    ended_with: "Ending | None" = None
-    """Which weights the run has in the end, where it had a choice."""
 
 
 class Trainer:
@@ -103,6 +82,7 @@ class Trainer:
         self.unlabelled = UnlabelledWeight(fractions) if adaptive and method.adaptive else None
         self.step = 0
         self.best: float | None = None
+        self.unvalidated: StepRecord | None = None
         if self.acceleration.compile:  # the networks, since a loss slices another overlap each step
             for network in method.trained_networks():
                 network.compile()
@@ -124,6 +104,8 @@ class Trainer:
             self.unlabelled.load_state_dict(checkpoint["unlabelled"])
         self.step, self.best = checkpoint["step"], checkpoint["best"]
         self.overflow.skipped = list(checkpoint.get("skipped", []))  # older ones do not have it
+        if left := checkpoint.get("unvalidated"):
+            self.unvalidated = StepRecord.from_json(left)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         """Take over all that learns: weights, optimizer and averages."""
@@ -143,18 +125,34 @@ class Trainer:
         validate: Validate | None = None,
     ) -> FitResult:
         """Take the steps that are left; `batches` starts at `self.step`."""
+        if self.unvalidated:
+            if signal := self._end_step(self.unvalidated, logger, validate, 0):
+                return FitResult(self.step, signal, self.process.leads)
+            self.save("last.pt")  # which asks for that validation no more
         for batch in batches:
             record, signal = self._take_step(batch.to(self.process.device), stop)
-            if validate and self._due(self.config.training.validate_every):
-                record = self._validate(record, validate)
-            if logger:
-                logger.write(record)
+            signal = self._end_step(record, logger, validate, signal)
             if signal or self._due(self.config.training.save_every):
                 self.save("last.pt")
             if signal:
                 return FitResult(self.step, signal, self.process.leads)
-        ended_with = self._keep_the_better(validate) if validate else None
-        return FitResult(self.step, 0, self.process.leads, ended_with)
+        ended_with, signal = self._keep_the_better(validate) if validate else (None, 0)
+        return FitResult(self.step, signal, self.process.leads, ended_with)
+
+    def _end_step(
+        self, record: StepRecord, logger: RunLogger | None, validate: Validate | None, signal: int
+    ) -> int:
+        """Validate if it is due, and log; a stop leaves both to the resumed run."""
+        if validate and self._due(self.config.training.validate_every):
+            self.unvalidated = record
+            if not signal:
+                record, signal = self._validate(record, validate)
+            if signal:
+                return signal
+            self.unvalidated = None
+        if logger:
+            logger.write(record)
+        return signal
 
     def _take_step(self, batch: Batch, stop: StopRequest) -> tuple[StepRecord, int]:
         """One step of the optimizer; its record, and the signal that asks to stop, or 0."""
@@ -283,39 +281,48 @@ class Trainer:
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.config.training.length
 
-    def _validate(self, record: StepRecord, validate: Validate) -> StepRecord:
-        """Score the cases that choose; the best checkpoint so far is kept as `best.pt`."""
-        if not self.process.leads:
-            return record
-        with self._as_predicting():
-            dice = validate(self.method)
+    def _validate(self, record: StepRecord, validate: Validate) -> tuple[StepRecord, int]:
+        """Add the score of the cases that choose, and keep the best; a signal cuts this short."""
+        dice, signal = self._scored(validate) if self.process.leads else (None, 0)
+        (signal,) = self.process.largest([signal])
+        if dice is None:
+            return record, signal
         if self.best is None or dice > self.best:
-            self.best = dice
+            self.best, self.unvalidated = dice, None
             self.save("best.pt")
         if self.config.training.select_on == "test":
-            return replace(record, test_dice=dice)
-        return replace(record, validation_dice=dice)
+            return replace(record, test_dice=dice), 0
+        return replace(record, validation_dice=dice), 0
 
-    def _keep_the_better(self, validate: Validate) -> Ending | None:
-        """End with the weights of the supervised part where they score higher in validation.
+    def _scored(self, validate: Validate) -> tuple[float | None, int]:
+        """The mean Dice by the weights that predict, or the signal that cut this short."""
+        try:
+            with self._as_predicting():
+                return validate(self.method), 0
+        except Stopped as stopped:
+            return None, stopped.signal
 
-        None where there is nothing to choose from.
+    def _keep_the_better(self, validate: Validate) -> tuple[Ending | None, int]:
+        """End with the weights of the supervised part where these validate better, if any.
+
+        Also the signal that cut this short: a resumed run begins here then.
         """
         until = self.unlabelled.supervised_until if self.unlabelled else None
         if not self.process.leads or self.averaged is None or until is None:
-            return None
+            return None, 0
         path = self.folder / supervised_weights(until)
-        with self._as_predicting():
-            last = validate(self.method)
+        last, signal = self._scored(validate)
+        if last is None:
+            return None, signal
         latest = {name: value.clone() for name, value in self.averaged.state_dict().items()}
         self.averaged.load_state_dict(load_checkpoint(path, self.process.device)["averaged"])
-        with self._as_predicting():
-            ending = Ending(validate(self.method), last)
-        if ending.supervised:
+        supervised, signal = self._scored(validate)
+        ending = None if supervised is None else Ending(supervised, last)
+        if ending and ending.supervised:
             self.save("last.pt")
         else:
             self.averaged.load_state_dict(latest)
-        return ending
+        return ending, signal
 
     def save(self, name: str) -> None:
         """Write all that the run needs to go on from here; the process that leads does it."""
@@ -328,20 +335,13 @@ class Trainer:
                 "best": self.best,
                 "skipped": self.overflow.skipped,
             }
+            if self.unvalidated:
+                state["unvalidated"] = self.unvalidated.to_json()
             if self.unlabelled:
                 state["unlabelled"] = self.unlabelled.state_dict()
             if self.averaged:
                 state["averaged"] = self.averaged.state_dict()
             save_checkpoint(self.folder / name, self.identity | state)
-
-
-def supervised_weights(step: int | None) -> str:
-    """File of the weights from before unlabelled crops began to count at a step.
-
-    Each beginning has its own: a run that is resumed from before a later one still finds the
-    weights that it goes back to.
-    """
-    return f"supervised-{step}.pt"
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 
 from tracoco.errors import UserError, did_you_mean
@@ -16,6 +15,7 @@ from tracoco.networks.from_monai import OnlyOutput
 from tracoco.networks.network import Network
 from tracoco.runs.build import run_method
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.settings import read_yaml
 from tracoco.text import listed
 
 State = dict[str, Tensor]
@@ -101,12 +101,7 @@ class Loaded:
 
 def read_rules(path: Path) -> Rules:
     """Read a mapping file: lines `their.prefix: our.prefix`."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; give a file of lines 'theirs: ours'") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid YAML ({error}); write 'theirs: ours' lines") from None
+    found = read_yaml(path)
     valid = isinstance(found, dict) and found
     if not valid or not all(isinstance(part, str) for pair in found.items() for part in pair):
         raise UserError(

@@ -22,6 +22,7 @@ GRIDS = {"hippocampus": 3, "la": 8, "acdc": 14, "brats19": 10, "btcv-pancreas": 
 BOTH = ["la", "hippocampus"]
 """Data sets that have every kind of grid."""
 OTHERS = [f"{data}-{kind}" for kind in ("components", "labels", "methods") for data in BOTH]
+OTHERS += ["hippocampus-partial"]
 
 
 def plan_of(name: str, config: Config) -> Plan:

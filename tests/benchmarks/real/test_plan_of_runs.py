@@ -21,6 +21,7 @@ from small_grid import RESULT, TEXT
 
 from tracoco.errors import UserError
 from tracoco.methods.catalogue import read_costs
+from tracoco.runs.build import choose_device, machine_name
 from tracoco.studies.benchmark.grid import grid_runs, read_grid
 
 
@@ -35,9 +36,9 @@ def grids(tmp_path: Path) -> list[Path]:
 
 
 def test_the_pace_is_measured_or_by_the_cost_of_the_method() -> None:
-    slow = replace(RESULT, seconds=70.0, steps=7)
-    known = paces([RESULT, slow, slow])
-    assert known == {("balls", "supervised"): 10.0}
+    slow = replace(RESULT, seconds=70.0, steps=7, machine="here")
+    known = paces([replace(RESULT, machine="here"), slow, slow, RESULT, RESULT, RESULT], "here")
+    assert known == {("balls", "supervised"): 10.0}, "times of other machines say nothing"
     assert pace("balls", "supervised", known) == (10.0, "measured")
     costs = read_costs()
     assert costs is not None
@@ -47,7 +48,8 @@ def test_the_pace_is_measured_or_by_the_cost_of_the_method() -> None:
 
 
 def test_a_run_that_two_grids_ask_for_counts_once(grids: list[Path], tmp_path: Path) -> None:
-    known = {"x": replace(RESULT, seconds=60.0, steps=30)}  # 2 seconds per step
+    here = machine_name(choose_device("auto"))
+    known = {"x": replace(RESULT, seconds=60.0, steps=30, machine=here)}  # 2 seconds per step
     first, second = plan_grids(grids, tmp_path, known)
     assert (first.runs, first.done, first.shared) == (2, 0, 0)
     assert (second.runs, second.done, second.shared) == (1, 0, 1)

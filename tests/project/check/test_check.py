@@ -10,6 +10,7 @@ from samples import SHAPE, write_ball, write_balls, write_scan
 
 from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
+from tracoco.project import labels as label_reading
 from tracoco.project import survey
 from tracoco.project.check import check as needs
 from tracoco.project.check.check import Checked, check, disk_rows, gather
@@ -243,7 +244,7 @@ def test_a_split_that_cannot_be_used_is_a_row_and_no_label_is_opened(
     splits = read_json(project.splits_file)
     splits["test"] = splits["labelled"][:1]
     write_json(project.splits_file, splits)
-    monkeypatch.setattr(survey, "read_label", _never)
+    monkeypatch.setattr(label_reading, "read_label", _never)
     rows = checked(project.root).rows
     assert (rows[0].severity, rows[0].file) == ("error", str(project.splits_file))
     assert "labelled and test cases overlap" in rows[0].problem
@@ -285,7 +286,7 @@ def test_labels_of_unlabelled_cases_stay_closed(
         opened.append(path)
         return read_label(path)
 
-    monkeypatch.setattr(survey, "read_label", read)
+    monkeypatch.setattr(label_reading, "read_label", read)
     checked(project.root)
     assert len(opened) == 3
     assert not [path for path in opened if hidden in path.name]

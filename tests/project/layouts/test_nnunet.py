@@ -67,9 +67,12 @@ def test_a_case_in_both_folders_is_refused(tmp_path: Path, touch: Touch) -> None
 def test_regions_and_ignored_voxels_are_told(tmp_path: Path, touch: Touch) -> None:
     touch("imagesTr/a.nii", "labelsTr/a.nii")
     describe(tmp_path, labels={"background": 0, "whole": [1, 2], "ignore": 3})
-    first, second = find_cases(tmp_path).notes
+    found = find_cases(tmp_path)
+    first, second = found.notes
     assert "'whole' is a region of several label values" in first
-    assert "'ignore' label" in second
+    assert second == "voxels of the value 3 ('ignore') count as unlabelled"
+    assert found.ignore == 3
+    assert 3 not in found.class_names
 
 
 def test_a_broken_description_is_named(tmp_path: Path, touch: Touch) -> None:

@@ -28,6 +28,7 @@ def test_a_peak_holds_what_was_freed_since_and_forgets_what_came_before() -> Non
 @LINUX
 def test_a_run_in_parts_has_the_most_of_them(tmp_path: Path) -> None:
     write_json(tmp_path / "memory.json", {"peak_mb": 1e6})
+    (tmp_path / "config.yaml").touch()
     with peak_noted(tmp_path, CPU):
         pass
     assert noted_peak(tmp_path) == 1e6
@@ -52,3 +53,9 @@ def test_a_folder_that_was_never_made_is_not_made_for_the_note(tmp_path: Path) -
     with peak_noted(tmp_path / "run", CPU):
         pass
     assert not (tmp_path / "run").exists()
+
+
+def test_a_start_that_fails_leaves_no_peak_behind(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="full"), peak_noted(tmp_path, torch.device("cpu")):
+        raise OSError("full")
+    assert not list(tmp_path.iterdir())

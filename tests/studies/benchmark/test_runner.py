@@ -12,6 +12,7 @@ from samples import make_project
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import digest
+from tracoco.inference.predictor import Predictor
 from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue
 from tracoco.project.planner import make_plan
@@ -21,8 +22,8 @@ from tracoco.studies.benchmark import runner as runner_module
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import RunResult, over_seeds, read_result
 from tracoco.studies.benchmark.runner import Runner, Scoring, steps_done
+from tracoco.training.fit_result import FitResult
 from tracoco.training.train import train
-from tracoco.training.trainer import FitResult
 
 SMALL = RunSpec(
     None,
@@ -82,8 +83,8 @@ def test_plan_settings_for_imported_networks_leave_runs_where_they_were(tested: 
 def test_another_way_of_scoring_uses_the_same_predictions(
     tested: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("train", "predict_scans"):
-        monkeypatch.setattr(runner_module, name, forbidden)
+    monkeypatch.setattr(runner_module, "train", forbidden)
+    monkeypatch.setattr(Predictor, "__call__", forbidden)  # the scans are compared, no more
     cleaned = tested.result(SMALL, 0, Scoring("last", Protocol(units="voxel", cct=True)))
     assert (cleaned.units, cleaned.cct) == ("voxel", True)
     assert tested.result(SMALL, 0, Scoring()).units == "mm"

@@ -1,14 +1,20 @@
 """A worker does all runs that can be done, whatever becomes of one of them."""
 
 import signal
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from other_writer import in_another_thread
 from small_grid import BROKEN, RESULT, SOUND, Untrained, untrained
 
 from tracoco.errors import Stopped, UserError
-from tracoco.studies.benchmark.results import Results
-from tracoco.studies.benchmark.worker_processes import in_hand, work
+from tracoco.project.folder import Project
+from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.studies.benchmark.results import Results, RunResult
+from tracoco.studies.benchmark.runner import Scoring
+from tracoco.studies.benchmark.worker_processes import work
 
 
 def test_a_run_that_fails_does_not_keep_the_next_from_being_done(tmp_path: Path) -> None:
@@ -31,10 +37,27 @@ def test_a_run_of_another_worker_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runner, results = untrained(tmp_path), Results(tmp_path / "results")
-    with in_hand(runner.folder(BROKEN.spec, 0)):
+    with in_another_thread(runner.folder(BROKEN.spec, 0)):
         work([BROKEN, SOUND], {"balls": runner}, results)
     assert "1 runs are in the hands of other workers" in capsys.readouterr().err
     assert results.path(SOUND).exists()
+
+
+def test_a_run_whose_worker_dies_meanwhile_is_taken_over(tmp_path: Path) -> None:
+    results, other = Results(tmp_path / "results"), ExitStack()
+
+    class Dying(Untrained):
+        """The other worker ends while the sound run is done."""
+
+        def result(self, spec: RunSpec, seed: int, scoring: Scoring) -> RunResult:
+            other.close()
+            return super().result(spec, seed, scoring)
+
+    runner = Dying(Project(tmp_path), "balls", tmp_path / "benchmark")
+    held = replace(SOUND, seed=1)
+    other.enter_context(in_another_thread(runner.folder(held.spec, 1)))
+    work([held, SOUND], {"balls": runner}, results)
+    assert results.path(held).exists()
 
 
 def test_a_result_of_other_settings_is_none(tmp_path: Path) -> None:

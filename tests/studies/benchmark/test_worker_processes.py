@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
     """The processes that were started; what a worker is to do stands in place of the arguments."""
     processes = []
 
-    def start(arguments: Sequence[str], jobs: int, log: Path) -> Process:  # noqa: ARG001 - as workers calls it
+    def start(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:  # noqa: ARG001 - as workers calls it
         with log.open("wb") as file:
             command = [sys.executable, "-c", *arguments]
             processes.append(subprocess.Popen(command, stdout=file, stderr=file))
@@ -59,11 +59,11 @@ def test_the_first_worker_ends_when_the_second_does_not_start(
 def test_a_signal_while_workers_start_stops_them(
     tmp_path: Path, started: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start: Callable[[Sequence[str], int, Path], Process] = workers._start
+    start: Callable[[Sequence[str], Mapping[str, str], Path], Process] = workers._start
 
-    def interrupted(arguments: Sequence[str], jobs: int, log: Path) -> Process:
+    def interrupted(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> Process:
         os.kill(os.getpid(), signal.SIGTERM)
-        return start(arguments, jobs, log)
+        return start(arguments, environment, log)
 
     # Without this, a signal that nobody notes would end the tests.
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -101,16 +101,14 @@ def test_the_last_words_of_a_worker_that_failed_are_told(
 
 @pytest.mark.parametrize(("users", "threads"), [(None, "3"), ("5", "5")])
 def test_workers_share_the_cores_unless_the_user_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: str | None, threads: str
+    monkeypatch: pytest.MonkeyPatch, users: str | None, threads: str
 ) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if users:
         monkeypatch.setenv("OMP_NUM_THREADS", users)
     monkeypatch.setattr(workers, "available_cores", lambda: 7)
-    given: dict[str, str] = {}
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: given.update(env))
-    workers._start([], 2, tmp_path / "logs" / "0.log")
+    given = workers.worker_environment(1, 2, [])
     assert (given["OMP_NUM_THREADS"], given["OMP_WAIT_POLICY"]) == (threads, "passive")
 
 

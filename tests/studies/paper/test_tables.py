@@ -18,7 +18,7 @@ from tracoco.project.splits import Splits
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.runner import Runner
 from tracoco.studies.paper.case_lists import case_list
-from tracoco.studies.paper.contents import Shown, contents_table, paper_content
+from tracoco.studies.paper.contents import Shown, list_paper, paper_content
 from tracoco.studies.paper.fill import fill
 from tracoco.studies.paper.request import PaperRequest, is_the_papers, parse_projects
 from tracoco.studies.paper.result_tables import filled_json, filled_tables
@@ -198,7 +198,7 @@ def test_a_name_that_does_not_exist_gets_the_nearest_one() -> None:
 
 
 def test_contents_name_tables_and_figures_once() -> None:
-    names = [row["name"] for row in contents_table()]
+    names = [entry.name for entry in list_paper()]
     assert len(names) == len(set(names)) == 19
 
 

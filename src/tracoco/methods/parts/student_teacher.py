@@ -22,7 +22,7 @@ CleanPass = Literal["batch", "clean"]
 batch: the statistics of the batch, as in the authors' release. Running statistics stay as they are.
 clean: its running statistics, as at test time. While weights move fast these lag behind, and
     pseudo-labels that rely on them can lose the foreground: in TraCoCo's training of a narrow VNet
-    twice as often as with `batch`, in that of CPS about as often (docs/paper.md).
+    twice as often as with `batch`, in that of CPS about as often (docs/explanation/paper.md).
 """
 
 PseudoLabelPass = Literal["batch", "clean", "training"]

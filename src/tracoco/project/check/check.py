@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tracoco.errors import UserError
-from tracoco.project.cases import Case, source_bytes, unsafe_ids
+from tracoco.project.cases import Case, source_bytes
 from tracoco.project.check.data_set import set_rows
-from tracoco.project.check.problems import CaseCheck, Row, check_case, error_rows, fault, noted
+from tracoco.project.check.problems import CaseCheck, Row, check_case, fault, noted
 from tracoco.project.folder import Project
+from tracoco.project.labels import PLAIN, LabelRule, names_in_files
 from tracoco.project.layouts import find_cases
 from tracoco.project.plan import Plan
 from tracoco.project.prepare import prepare_scans
@@ -33,6 +34,8 @@ class Material:
     plan: Plan | None
     """None where there is none yet, or none that can be read."""
     rows: tuple[Row, ...]
+    rule: LabelRule = PLAIN
+    """How labels are read."""
 
 
 def gather(path: Path) -> Material:
@@ -54,21 +57,25 @@ def _of_project(project: Project) -> Material:
     parts = _parts(splits) if splits else {}
     # Without a split nobody can tell which labels may be opened, so none is.
     kept = [case for case in cases if case.id in parts] if splits else cases
-    rows += [row for problem in unsafe_ids(parts) for row in error_rows(UserError(problem))]
-    return Material(project.root, tuple(kept), _all_parts(kept, parts), plan, tuple(rows))
+    rule = plan.label_rule if plan else PLAIN
+    return Material(project.root, tuple(kept), _all_parts(kept, parts), plan, tuple(rows), rule)
 
 
 def _of_folder(data: Path) -> Material:
     rows: list[Row] = []
     cases: tuple[Case, ...] = ()
     parts: dict[str, str] = {}
+    rule = PLAIN
     with noted(rows, file=data):
         found = find_cases(data)
         cases = found.cases
+        structures = names_in_files(cases, found.class_names, found.ignore)
+        names = {value: structure.name for value, structure in structures.items()}
+        rule = LabelRule(found.ignore, names)
         parts = {case.id: "labelled" if case.label else "unlabelled" for case in cases}
         if found.splits:
             parts |= _parts(found.splits)
-    return Material(data, cases, parts, None, tuple(rows))
+    return Material(data, cases, parts, None, tuple(rows), rule)
 
 
 def _parts(splits: Splits) -> dict[str, str]:
@@ -215,7 +222,8 @@ def _tasks(material: Material) -> list[SurveyTask]:
     tasks = []
     for case in sorted(material.cases, key=source_bytes):
         unlabelled = material.parts[case.id] == "unlabelled"
-        tasks.append(SurveyTask(replace(case, label=None) if unlabelled else case))
+        shown = replace(case, label=None) if unlabelled else case
+        tasks.append(SurveyTask(shown, rule=material.rule))
     if tasks and material.plan:
         median = tasks.pop(len(tasks) // 2)
         tasks.append(replace(median, prepare=partial(prepare_scans, plan=material.plan)))

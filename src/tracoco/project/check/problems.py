@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from tracoco.errors import UserError, collected
 from tracoco.project.case_statistics import ImageStatistics, LabelStatistics
-from tracoco.project.cases import Case
+from tracoco.project.cases import AXES, Case
+from tracoco.project.normalise import check_channels, check_stored_size
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import check_channels
 from tracoco.project.survey import CaseSurvey
 from tracoco.scans.scan import ScanHeader, Shape
 
@@ -102,11 +104,15 @@ class CaseCheck:
 
     def stored_shape(self, header: ScanHeader, plan: Plan | None) -> Shape:
         """What the store will have of a scan; at most that, if its voxels could not be read."""
-        if not self.survey.image or (plan and not plan.crop_to_content):
-            x, y, z = header.shape
-        else:  # a plan that is still to be made leaves margins out
-            x, y, z = self.survey.image.content.size
-        return plan.stored_shape((x, y, z), header.spacing_mm) if plan else (x, y, z)
+        size = _kept_size(self.survey, header, plan)
+        return plan.stored_shape(size, header.spacing_mm) if plan else size
+
+
+def _kept_size(survey: CaseSurvey, header: ScanHeader, plan: Plan | None) -> Shape:
+    if not survey.image or (plan and not plan.crop_to_content):
+        return header.shape
+    x, y, z = survey.image.content.size  # a plan that is still to be made leaves margins out
+    return x, y, z
 
 
 def check_case(survey: CaseSurvey, part: str, plan: Plan | None) -> CaseCheck:
@@ -121,6 +127,8 @@ def _image_rows(survey: CaseSurvey, plan: Plan | None) -> Iterator[Row]:
     if plan and header:
         with collected(problems):
             check_channels(header.channels, plan, file)
+        with collected(problems):
+            check_stored_size(_kept_size(survey, header, plan), header.spacing_mm, plan, file)
     for problem in (*problems, *survey.image_problems):
         yield from error_rows(UserError(problem), case.id, file)
     if survey.image:
@@ -167,6 +175,7 @@ def _label_rows(survey: CaseSurvey, plan: Plan | None) -> Iterator[Row]:
             "the label is empty: 0 everywhere",
             "fine if nothing is there to see; else label it, or remove the file",
         )
+    yield from _drawn_rows(survey.case, label)
     faces = ", ".join(_touched_faces(label, plan))
     if faces:
         problem = f"the label touches the edge of the scan: {faces}"
@@ -178,6 +187,31 @@ def _label_rows(survey: CaseSurvey, plan: Plan | None) -> Iterator[Row]:
         )
         fix = "check that image and label belong together, or set crop_to_content to false"
         yield warning(id_, file, problem, fix)
+
+
+SLICED = 0.5
+"""Fraction of empty slices within a structure from which it looks drawn on single slices."""
+
+
+def _drawn_rows(case: Case, label: LabelStatistics) -> Iterator[Row]:
+    """Labels that do not cover their scan, and those that look as if they did not."""
+    if label.box:
+        start, stop = label.box.start, label.box.stop
+        problem = f"the label covers voxels {start} to before {stop} of its scan alone"
+        fix = "what lies outside counts as background; fine if nothing was left out"
+        yield warning(case.id, case.label, problem, fix)
+    axis = int(np.argmax(label.empty_slices))
+    if case.drawn.slices is None and not label.undrawn and label.empty_slices[axis] >= SLICED:
+        name = next(name for name, number in AXES.items() if number == axis)
+        problem = (
+            f"{100 * label.empty_slices[axis]:.0f} % of the {name} slices within the structures "
+            "are empty, as if only some slices were drawn"
+        )
+        fix = (
+            f"if so, make the project with `init --drawn-slices {name}`, and the others count as "
+            "unlabelled, not as background"
+        )
+        yield warning(case.id, case.label, problem, fix)
 
 
 def _touched_faces(label: LabelStatistics, plan: Plan | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tracoco.errors import UserError, collected, raise_all
 from tracoco.project.cases import Case, unsafe_ids
 from tracoco.project.layouts.pairing import Found, label_inside
-from tracoco.scans.reader import SUFFIXES, is_scan, scan_stem, scans_in
+from tracoco.scans.reader import SEGMENTATION, SUFFIXES, is_scan, scan_stem, scans_in
 
 SEPARATORS = "_. -"
 # Whole words between separators, so that `weight` has no `gt` in it and `masked` is an image.
@@ -20,14 +20,21 @@ LABEL_WORD = re.compile(
 
 
 def is_label(path: Path) -> bool:
-    """Whether a file is a label: `X_seg`, `label`, `X-mask`, `X_gt`, `laendo` of LA 2018."""
+    """Whether a file is a label: `X_seg`, `X.seg.nrrd`, `X-mask`, `X_gt`, `laendo` of LA 2018."""
+    if path.name.lower().endswith(SEGMENTATION):
+        return True
     words = re.split(f"[{SEPARATORS}]", scan_stem(path))
     return any(LABEL_WORD.fullmatch(word) for word in words)
 
 
 def names_image(label: Path, image: Path) -> bool:
-    """Whether a label's name is the image's and a word for labels, e.g. `X` and `X_gt`."""
+    """Whether a label's name is the image's and a word for labels, e.g. `X` and `X_gt`.
+
+    A segmentation of 3D Slicer needs no such word.
+    """
     stem, of_image = scan_stem(label), scan_stem(image)
+    if label != image and stem == of_image:
+        return is_label(label)
     ending = stem.removeprefix(of_image).strip(SEPARATORS)
     return stem.startswith(of_image) and LABEL_WORD.fullmatch(ending) is not None
 

@@ -7,6 +7,7 @@ from typing import Any
 from tracoco.errors import UserError
 from tracoco.files import read_json
 from tracoco.project.cases import Case
+from tracoco.project.labels import IGNORE
 from tracoco.project.layouts.pairing import CHANNEL, Found, counts_channels, pair, scans_of
 from tracoco.project.splits import Splits
 from tracoco.scans.reader import scan_stem, scans_in
@@ -35,10 +36,15 @@ def find(data: Path, _: Path | None) -> Found:
     _check_channels((*training, *further), channels=channels)
     cases = tuple(sorted((*training, *further), key=lambda case: case.id))
     names, notes = _class_names(about)
+    ignore = next((value for value, name in names.items() if name == IGNORE), None)
+    if ignore is not None:
+        del names[ignore]
+        notes.append(f"voxels of the value {ignore} ('{IGNORE}') count as unlabelled")
     if further and not any(case.label for case in further):
         notes.append(f"{len(further)} scans of imagesTs have no label: unlabelled")
     splits = _splits(cases, test={case.id for case in further if case.label})
-    return Found(cases, names, splits, (*_channel_note(about), *notes))
+    notes = [*_channel_note(about), *notes]
+    return Found(cases, names, splits, tuple(notes), ignore=ignore)
 
 
 def _scans(folder: Path) -> list[Path]:
@@ -86,8 +92,6 @@ def _class_names(about: Mapping[str, Any]) -> tuple[dict[int, str], list[str]]:
             names[int(key)] = str(value)
         elif str(value).isdecimal():
             names[int(value)] = str(key)
-    if "ignore" in names.values():
-        notes.append(f"{DESCRIPTION} has an 'ignore' label, which is a class like the others here")
     return names, notes
 
 

@@ -30,6 +30,8 @@ class Found:
     """Values of the plan that the data set is known to need, in place of planned ones."""
     watermark: str = ""
     """Stands by every result of the project, if it is not empty."""
+    ignore: int | None = None
+    """The value that the data has for voxels that nobody has drawn."""
 
 
 @dataclass(frozen=True, slots=True)

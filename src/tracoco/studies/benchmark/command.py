@@ -14,16 +14,17 @@ from rich.table import Table
 
 from tracoco.console import say
 from tracoco.errors import UserError, raise_all
+from tracoco.processes import end_with_parent, interrupted_by_signals
 from tracoco.project.folder import Project
 from tracoco.studies.benchmark.grid import Grid, GridRun, grid_runs, read_grid
 from tracoco.studies.benchmark.results import Results
 from tracoco.studies.benchmark.runner import Runner
 from tracoco.studies.benchmark.state import Watch, grid_rows, progress_table
-from tracoco.studies.benchmark.worker_processes import check_locks, run_workers, work
+from tracoco.studies.benchmark.worker_processes import run_workers, work
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class BenchmarkResult:
     """The table at the end, for a person and for a program."""
 
     table: Table
@@ -45,10 +46,12 @@ class BenchmarkRequest:
 
     def work(self) -> None:
         """Be one of the workers."""
+        end_with_parent()
         grid = read_grid(self.grid)
-        work(grid_runs(grid), self._runners(grid), Results(self.results))
+        with interrupted_by_signals("stopped; the same command goes on from here"):
+            work(grid_runs(grid), self._runners(grid), Results(self.results))
 
-    def run(self, console: Console | None) -> Shown:
+    def run(self, console: Console | None) -> BenchmarkResult:
         """Check everything, start the workers, and wait for them."""
         grid = read_grid(self.grid)
         runs, runners = grid_runs(grid), self._runners(grid)
@@ -63,14 +66,12 @@ class BenchmarkRequest:
             return progress_table(watch.rows(), grid.title, self.jobs)
 
         if not all(row.done for row in watch.rows()):
-            roots = [runner.root for runner in runners.values()]
-            for root in roots:
-                check_locks(root, self.jobs)
+            root = next(iter(runners.values())).root
             with ExitStack() as stack:
                 on_update = _progress_display(table, console, stack)
-                problems = run_workers(self._arguments(), self._logs(roots[0]), on_update)
+                problems = run_workers(self._arguments(), self._logs(root), on_update)
         rows = watch.rows()
-        return Shown(progress_table(rows, grid.title), grid_rows(rows), tuple(problems))
+        return BenchmarkResult(progress_table(rows, grid.title), grid_rows(rows), tuple(problems))
 
     def _logs(self, root: Path) -> list[Path]:
         """One a worker, named so that other grids and other machines have others."""

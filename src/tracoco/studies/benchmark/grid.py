@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from tracoco.config import Config, recorded_settings
-from tracoco.errors import UserError, did_you_mean, raise_all
+from tracoco.errors import did_you_mean, raise_all
 from tracoco.files import digest
-from tracoco.methods.method import resolved_choice
+from tracoco.methods import resolved_choice
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.runs.build import planned
-from tracoco.settings import Settings, checked, with_old_names
+from tracoco.settings import Settings, checked, read_yaml, with_old_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +110,7 @@ class GridRun:
 
 def read_grid(path: Path) -> Grid:
     """Read a grid's file, or say what is wrong with it."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; give the YAML file of a grid") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid YAML ({' '.join(str(error).split())})") from error
-    grid = checked(Grid, values, str(path))
+    grid = checked(Grid, read_yaml(path), str(path))
     raise_all(
         [
             f"{path}: data set '{name}' has no row '{row}'; {did_you_mean(row, grid.rows)}"

@@ -37,7 +37,7 @@ def peak_noted(folder: Path, device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
-        if counting and folder.is_dir():
+        if counting and RunFolder(folder).begun:  # a start that failed left nothing
             peak = max(noted_peak(folder) or 0.0, counted_mb(device))
             write_json(folder / "memory.json", {"peak_mb": peak})
 
@@ -108,6 +108,10 @@ class RunResult:
     """The most memory that the training held; None where the system does not tell."""
     recipe: str = "unrecorded"
     """Where the settings of the training come from: `common`, `released` or `paper`."""
+    machine: str = ""
+    """The processor or GPU that trained it; empty for results of before it was recorded."""
+    precision: str = ""
+    """What the training computed in; empty likewise."""
 
 
 def write_result(path: Path, result: RunResult) -> None:
@@ -218,6 +222,8 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         versions={key: facts[key] for key in versions() if key in facts},
         peak_mb=noted_peak(folder),
         recipe=config.recipe,
+        machine=facts.get("machine", ""),
+        precision=run.recorded_precision() or "",
     )
 
 

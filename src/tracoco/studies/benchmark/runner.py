@@ -10,7 +10,6 @@ from tracoco.errors import Stopped
 from tracoco.evaluation.evaluate import evaluate_predictions, score_predictions
 from tracoco.evaluation.scores import Protocol
 from tracoco.files import digest
-from tracoco.inference.manifest import merged_manifest
 from tracoco.inference.predict import predict_scans
 from tracoco.project.folder import Project
 from tracoco.project.store import Store
@@ -112,23 +111,23 @@ class Runner:
         return read_result(path)
 
     def predicted(self, folder: Path, checkpoint: str) -> Path:
-        """The folder with a run's predictions of all test cases, made now if some are missing."""
+        """The folder with a run's predictions of all test cases, missing ones are made now."""
         out = folder / "predictions" / checkpoint
-        wanted = {case.id for case in self.project.test_cases()}
-        # A prediction has its seconds once it is written: before that the manifest only names it.
-        if {row.case for row in merged_manifest(out).rows if row.seconds is not None} != wanted:
-            predict_scans(
-                folder,
-                self.project.root,
-                out,
-                checkpoint=checkpoint,
-                device=self.device,
-                console=self.console,
-            )
+        predict_scans(
+            folder,
+            self.project.root,
+            out,
+            checkpoint=checkpoint,
+            device=self.device,
+            console=self.console,
+        )
         return out
 
 
 def steps_done(folder: Path) -> int:
-    """Steps that a run has taken and saved; its log may be ahead of that after a kill."""
+    """Steps that a run has taken, validated and saved; its log may be ahead after a kill."""
     path = RunFolder(folder).checkpoint("last")
-    return int(load_checkpoint(path)["step"]) if path.exists() else 0
+    if not path.exists():
+        return 0
+    checkpoint = load_checkpoint(path)
+    return int(checkpoint["step"]) - ("unvalidated" in checkpoint)

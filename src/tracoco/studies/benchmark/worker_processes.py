@@ -1,110 +1,73 @@
 """Several workers on one grid: each takes the next run that no other worker has locked.
 
-A lock is one on a file, so that workers on every machine with that disk see it.
+Workers on every machine with that disk see these locks (`tracoco.lock`).
 """
 
-import errno
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any, Literal
+
+import torch
 
 from tracoco.console import say
 from tracoco.errors import Stopped, UserError, raise_all
+from tracoco.lock import InUse, only_writer
 from tracoco.methods import INSTALLED, METHODS, SHIPPED
+from tracoco.processes import WATCH_STDIN, stop_on_signals
 from tracoco.project.workers import available_cores
 from tracoco.studies.benchmark.grid import GridRun
 from tracoco.studies.benchmark.results import Results
 from tracoco.studies.benchmark.runner import Runner, Scoring
-from tracoco.training.distributed import stop_on_signals
-
-if sys.platform != "win32":
-    import fcntl
-
-NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""Error numbers of disks that cannot lock files."""
-
-
-@contextmanager
-def in_hand(folder: Path) -> Iterator[bool]:
-    """Whether a run is ours for now; the lock goes with the process, even if that is killed.
-
-    Where there are no locks, every run is ours: `check_locks` allows one worker there.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f".{folder.name}.lock").open("w") as file:
-        yield _lock(file) != "taken"
-
-
-def check_locks(root: Path, jobs: int) -> None:
-    """Refuse several workers where they could not tell which runs are taken.
-
-    Args:
-        root: the folder of the runs.
-        jobs: how many workers there are to be.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=root) as file:
-        if _lock(file) != "missing":
-            return
-    alone = "start this command only once at a time"
-    if jobs > 1:
-        raise UserError(
-            f"{root}: files cannot be locked here, so --jobs {jobs} would do the same runs "
-            f"{jobs} times; use --jobs 1, and {alone}"
-        )
-    say(f"{root}: files cannot be locked here; {alone}")
-
-
-def _lock(file: IO[Any]) -> Literal["ours", "taken", "missing"]:
-    """Lock a file if nobody has, until it is closed; Windows has no such locks."""
-    if sys.platform == "win32":
-        return "missing"
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return "taken"
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            return "missing"
-        raise
-    return "ours"
 
 
 def work(runs: Sequence[GridRun], runners: Mapping[str, Runner], results: Results) -> None:
     """Bring runs to their end and keep their results.
 
     A run that fails does not keep the others from being done; at the end one error names all
-    that failed. A stop ends the work at once.
+    that failed. A stop ends the work at once. Runs that other workers had are looked at again, as
+    long as some of them turn out to be free: their worker may have died.
     """
-    elsewhere, problems = 0, []
-    for run in runs:
-        try:
-            elsewhere += not _take(run, runners[run.dataset], results)
-        except Stopped:
-            raise
-        except UserError as error:
-            say(f"{run.name} failed: {error}")
-            problems.append(f"{run.name}: {error}")
-    if elsewhere:
-        say(f"{elsewhere} runs are in the hands of other workers")
+    left, problems = list(runs), list[str]()
+    while left:
+        elsewhere = [run for run in left if not _tried(run, runners, results, problems)]
+        if len(elsewhere) == len(left):
+            say(f"{len(elsewhere)} runs are in the hands of other workers")
+            break
+        left = elsewhere
     raise_all(problems)
+
+
+def _tried(
+    run: GridRun, runners: Mapping[str, Runner], results: Results, problems: list[str]
+) -> bool:
+    """Whether a run is done, or has failed, which is noted; else another worker has it."""
+    try:
+        return _take(run, runners[run.dataset], results)
+    except Stopped:
+        raise
+    except UserError as error:
+        say(f"{run.name} failed: {error}")
+        problems.append(f"{run.name}: {error}")
+        return True
 
 
 def _take(run: GridRun, runner: Runner, results: Results) -> bool:
     """Do what is left of a run, unless another worker has it in hand: then false."""
     folder = runner.folder(run.spec, run.seed)
-    with in_hand(folder) as mine:
-        if mine and not results.find(run, folder):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(only_writer(folder, "benchmark"))
+        except InUse:
+            return False
+        if not results.find(run, folder):
             say(f"{run.name}: {folder.name}")
             results.keep(run, folder, runner.result(run.spec, run.seed, Scoring()))
-        return mine
+        return True
 
 
 POLL_SECONDS = 2.0
@@ -119,7 +82,8 @@ def run_workers(
 ) -> list[str]:
     """Start workers with these arguments of the command, and wait for all of them.
 
-    No worker outlives this call, whatever ends it.
+    No worker outlives this call, whatever ends it: not even the end of this process by SIGKILL,
+    since workers watch their standard input, which the system closes then.
 
     Args:
         arguments: of `tracoco`, which make it a worker.
@@ -132,8 +96,10 @@ def run_workers(
     workers: list[subprocess.Popen[bytes]] = []
     with stop_on_signals() as stop:
         try:
-            for log in logs:
-                workers.append(_start(arguments, len(logs), log))
+            gpus = visible_gpus()
+            for slot, log in enumerate(logs):
+                environment = worker_environment(slot, len(logs), gpus)
+                workers.append(_start(arguments, environment, log))
             while not stop.signal and any(worker.poll() is None for worker in workers):
                 on_update()
                 time.sleep(POLL_SECONDS)
@@ -146,15 +112,36 @@ def run_workers(
     return [f"{_last_words(log)} (all it said: {log})" for log in failed]
 
 
-def _start(arguments: Sequence[str], jobs: int, log: Path) -> "subprocess.Popen[bytes]":
-    threads = max(1, available_cores() // jobs)
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [name for name in given.split(",") if name.strip()]
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def worker_environment(slot: int, slots: int, gpus: list[str]) -> dict[str, str]:
+    """What the worker of a slot is given: a GPU, a fair part of the cores, and no other processes.
+
+    What the user has set for threads stays.
+    """
+    threads = max(1, available_cores() // slots)
     # Threads that wait by spinning would take the cores from the other workers.
-    ours = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-    environment = ours | os.environ  # what the user has set stays
+    shared = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"} | os.environ
+    own = {"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} if gpus else {}
+    return shared | own | {"WORLD_SIZE": "1"}
+
+
+def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path
+) -> "subprocess.Popen[bytes]":
     command = [sys.executable, *_program(), *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)
+    watching = {**environment, WATCH_STDIN: "1"}
     with log.open("wb") as file:
-        return subprocess.Popen(command, env=environment, stdout=file, stderr=file)  # noqa: S603 - our own command
+        return subprocess.Popen(  # noqa: S603 - our own command
+            command, env=watching, stdin=subprocess.PIPE, stdout=file, stderr=file
+        )
 
 
 def _program() -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tracoco.errors import UserError, did_you_mean
 from tracoco.studies.paper.table_rows import TABLES
@@ -68,16 +68,22 @@ class Shown:
     """What is said below the table: where a picture is, what to do next."""
 
 
-def contents_table() -> list[dict[str, str]]:
-    """All tables and figures with their titles; lists without importing torch."""
-    tables = [{"name": name, "kind": "table", "title": title} for name, title in TABLES.items()]
-    analyses = [
-        {"name": name, "kind": "table", "title": title} for name, (_, title) in ANALYSES.items()
+@dataclass(frozen=True, slots=True)
+class PaperEntry:
+    """A table or figure of the paper."""
+
+    name: str
+    kind: Literal["table", "figure"]
+    title: str
+
+
+def list_paper() -> list[PaperEntry]:
+    """List the paper's tables and figures, by the names that `paper` takes."""
+    return [
+        *(PaperEntry(name, "table", title) for name, title in TABLES.items()),
+        *(PaperEntry(name, "table", title) for name, (_, title) in ANALYSES.items()),
+        *(PaperEntry(name, "figure", title) for name, (_, title) in FIGURES.items()),
     ]
-    figures = [
-        {"name": name, "kind": "figure", "title": title} for name, (_, title) in FIGURES.items()
-    ]
-    return [*tables, *analyses, *figures]
 
 
 def paper_content(
@@ -100,7 +106,7 @@ def paper_content(
     elif name in FIGURES:
         shown = _figure(name, request, out)
     else:
-        known = [row["name"] for row in contents_table()]
+        known = [entry.name for entry in list_paper()]
         raise UserError(f"the paper has no table or figure '{name}'; {did_you_mean(name, known)}")
     return shown
 

@@ -13,8 +13,8 @@ from tracoco.errors import UserError, did_you_mean
 from tracoco.files import atomic_path
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
-from tracoco.scans.checks import check_geometry
-from tracoco.scans.reader import read_grid, read_grids, read_images, read_label, write_label
+from tracoco.scans.checks import on_grid_of
+from tracoco.scans.reader import read_grids, read_images, read_label, write_label
 from tracoco.scans.scan import Affine, Grid
 from tracoco.studies.paper.case_lists import PARTS, case_list
 from tracoco.studies.paper.data_sets import (
@@ -196,8 +196,7 @@ def _write_case(case: Case, folder: Path, crop: LabelCrop | None, *, whole: bool
     if case.label is None:
         return case
     about = read_grids(case.images)
-    check_geometry(about, read_grid(case.label))
-    label = read_label(case.label)
+    label = on_grid_of(about, read_label(case.label))
     array = (label.array > 0).astype(np.uint8) if whole else label.array
     label_file = (folder / "labels" / f"{case.id}.nii.gz").absolute()
     if crop is None:

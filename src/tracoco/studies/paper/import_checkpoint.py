@@ -18,7 +18,7 @@ from torch import Tensor
 from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.files import content_hash
-from tracoco.methods.method import resolved_choice
+from tracoco.methods import resolved_choice
 from tracoco.networks.released import WIDEST, Intensities, Released, convert, recognise
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan

@@ -15,7 +15,7 @@ from tracoco.console import counted
 from tracoco.errors import UserError
 from tracoco.evaluation.complexity import Complexity, InferenceCounter, complexity, seconds_a_window
 from tracoco.geometry import Size
-from tracoco.inference.sliding_window import window_places
+from tracoco.inference.windows import window_places
 from tracoco.networks.build import build_network
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan

@@ -12,6 +12,7 @@ from tracoco.console import counted
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import predict_volume
+from tracoco.project.preprocess import is_structure
 from tracoco.project.store import Store, StoredCase
 from tracoco.studies.paper.figure import Drawn, Row
 from tracoco.studies.paper.figures.figure_settings import (
@@ -68,7 +69,7 @@ def confidence_counts(
     background, foreground = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     for probability, label in predictions:
         background += np.histogram(probability[label == 0], BINS, (0.0, 1.0))[0]
-        foreground += np.histogram(probability[label != 0], BINS, (0.0, 1.0))[0]
+        foreground += np.histogram(probability[is_structure(label)], BINS, (0.0, 1.0))[0]
     return background, foreground
 
 

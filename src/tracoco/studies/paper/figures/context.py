@@ -19,6 +19,7 @@ from tracoco.geometry import Box, Size, whole
 from tracoco.inference.predictor import Predictor
 from tracoco.methods import METHODS
 from tracoco.methods.method import evaluating
+from tracoco.project.preprocess import is_structure
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import run_crop
 from tracoco.slices import INK, cut
@@ -226,7 +227,7 @@ def choose_pair(case: StoredCase, crop: Size) -> Pair:
             f"scan '{case.id}' of {case.shape} voxels has no room for two crops of {crop}; "
             "set a smaller data.crop"
         )
-    foreground = case.label() != 0
+    foreground = is_structure(case.label())
     pairs = [draw_pair(case.id, case.shape, crop, 0, index) for index in range(DRAWS)]
     held = [_shared_voxels(foreground, pair) for pair in pairs]
     if not max(held):

@@ -1,4 +1,4 @@
-"""How sure a difference between two rows is: paired bootstrap over seeds and cases, and Holm."""
+"""How sure a mean paired difference is: bootstrap over seeds and cases, and Holm's correction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

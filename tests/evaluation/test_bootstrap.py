@@ -1,4 +1,4 @@
-"""The intervals and p values of docs/results.md, against what can be worked out by hand."""
+"""Intervals and p values of paired differences, against what can be worked out by hand."""
 
 from collections import Counter
 from fractions import Fraction
@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from benchmarks.real.bootstrap import (
+
+from tracoco.evaluation.bootstrap import (
     DRAWS,
     Interval,
     holm,

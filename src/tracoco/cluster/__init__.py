@@ -1,0 +1,1 @@
+"""Commands as jobs: of SLURM, or of a queue on this machine."""

@@ -1,0 +1,1 @@
+"""The labelling loop: which scan to label next, and what the new labels change."""
