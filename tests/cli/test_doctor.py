@@ -16,6 +16,8 @@ from tracoco.api import doctor as module
 from tracoco.cli import app
 from tracoco.methods import METHODS
 from tracoco.presets import preset_names
+from tracoco.runs import build
+from tracoco.training import acceleration, step_cost
 
 
 def rows(folder: Path) -> dict[str, module.Finding]:
@@ -31,7 +33,9 @@ def test_this_environment_is_examined_as_json_and_as_a_table(tmp_path: Path) -> 
     assert names["torch"]["value"] == torch.__version__
     assert f"GB free in {tmp_path}" in names["disk"]["value"]
     assert " s a step" in names["speed of a training"]["value"]
-    assert names["precision of a training"]["value"].split(",")[0] in ("fp32", "bf16")
+    usable = names["precisions that work"]["value"].split(" (")[0].split(", ")
+    assert usable[0] == "fp32"
+    assert names["precision by default"]["value"].split(" (")[0] in {*usable} & {"fp32", "bf16"}
     assert {"extra dicom", "extra slurm"} <= set(names)
     assert {"extra dev", "extra bench"}.isdisjoint(names)
     assert list(tmp_path.iterdir()) == []
@@ -41,6 +45,22 @@ def test_this_environment_is_examined_as_json_and_as_a_table(tmp_path: Path) -> 
 def _no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes time is measured by the test above."""
     monkeypatch.setattr(module, "_speed", list)
+
+
+@pytest.mark.parametrize("has_bf16", [True, False])
+def test_the_default_precision_is_one_of_those_that_work(
+    monkeypatch: pytest.MonkeyPatch, *, has_bf16: bool
+) -> None:
+    """Also where a small convolution is wrong in bf16, which a training keeps in fp32."""
+    monkeypatch.setattr(acceleration, "computes", lambda dtype, _: dtype != torch.bfloat16)
+    monkeypatch.setattr(acceleration, "cpu_has_bf16", lambda: has_bf16)
+    monkeypatch.setattr(acceleration, "is_faster", lambda *_: True)
+    monkeypatch.setattr(step_cost, "step_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(build, "choose_device", lambda _: torch.device("cpu"))
+    found = {row.name: row.value for row in module._speed()}
+    assert found["precisions that work"] == "fp32, bf16, fp16 (choices of training.precision)"
+    default = "bf16" if has_bf16 else "fp32"
+    assert found["precision by default"] == f"{default} (training.precision=auto)"
 
 
 @pytest.mark.usefixtures("_no_training")

@@ -243,21 +243,20 @@ def _speed() -> Iterator[Finding]:
     """The precision that trainings would have, and how long their steps take."""
     from tracoco.presets import load_config  # noqa: PLC0415 - it imports much
     from tracoco.runs.build import choose_device, resolved, run_method  # noqa: PLC0415 - torch
-    from tracoco.training.acceleration import (  # noqa: PLC0415 - torch
-        PRECISIONS,
-        computes,
-        settle_precision,
-    )
+    from tracoco.training.acceleration import PRECISIONS, settle_precision  # noqa: PLC0415 - torch
     from tracoco.training.step_cost import step_seconds  # noqa: PLC0415 - torch
 
     device = choose_device("auto")
-    right = [name for name, dtype in PRECISIONS.items() if computes(dtype, device)]
-    yield Finding("precisions that work", ", ".join(["fp32", *right]))
     plan, config = _usual_plan(), load_config("la-cpu")
     config = resolved(config, plan)
     shape = (config.data.batch[0], plan.channels, *plan.crop)
-    precision, _ = settle_precision(run_method(config, plan), "auto", device, shape)
-    yield Finding("precision of a training", f"{precision}, as training.precision=auto takes it")
+
+    def settled(wanted: str) -> str:
+        return settle_precision(run_method(config, plan), wanted, device, shape)[0]
+
+    usable = ", ".join(["fp32", *(name for name in PRECISIONS if settled(name) == name)])
+    yield Finding("precisions that work", f"{usable} (choices of training.precision)")
+    yield Finding("precision by default", f"{settled('auto')} (training.precision=auto)")
     seconds = step_seconds(config, plan)
     value = f"{short(seconds)} s a step, {duration(config.training.length * seconds)} for "
     yield Finding("speed of a training", f"{value}{config.training.length:,} steps of {ABOUT}")
