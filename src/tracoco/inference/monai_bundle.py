@@ -1,11 +1,12 @@
-"""The configuration of a MONAI bundle: the same preparation and windows in MONAI's transforms."""
+"""The configuration of a MONAI bundle: the same preparation, windows and way back to the scan."""
 
 from pathlib import Path
 from typing import Any
 
+from tracoco.errors import UserError
 from tracoco.files import write_json, write_text
 from tracoco.inference.portable import ModelDescription
-from tracoco.inference.windows import strides
+from tracoco.inference.windows import stride_steps, strides
 from tracoco.project.derive import DARK
 from tracoco.project.plan import FARTHEST, Plan
 
@@ -13,6 +14,8 @@ SCHEMA = (
     "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
     "meta_schema_20240725.json"
 )
+STEPS = "tracoco_steps"
+"""Name of the module inside of a bundle that is a copy of `bundle_steps`."""
 README = """This folder is a MONAI bundle that tracoco {version} has written from the run {run}.
 
     pip install monai nibabel pytorch-ignite fire
@@ -20,17 +23,28 @@ README = """This folder is a MONAI bundle that tracoco {version} has written fro
         --image_dir FOLDER --output_dir LABELS
 
 FOLDER holds NIfTI scans (*.nii.gz). Network, intensities, orientation, spacing and windows are
-those of the run. MONAI places windows and resampled voxels a little otherwise, so that single
-voxels at borders may have other labels than `tracoco predict` gives.
+those of the run, so that the labels are those of `tracoco predict`, but for rounding.
+`{steps}.py` has the steps that MONAI's own do a little otherwise. It needs Python 3.10 or newer and
+nothing of tracoco, and `monai.bundle` finds it wherever the bundle lies.
 {watermark}"""
 
 
 def write_configs(bundle: Path, description: ModelDescription) -> None:
-    """Write metadata.json, inference.json and a README into the folder of a bundle."""
+    """Write metadata.json, inference.json, the steps and a README into the folder of a bundle."""
+    if description.plan.resize_slices:
+        raise UserError(
+            "a MONAI bundle cannot resize slices to the crop as this run does (resize_slices in "
+            "its plan.yaml); export another format"
+        )
     write_json(bundle / "configs" / "metadata.json", _metadata(description))
     write_json(bundle / "configs" / "inference.json", _inference(description))
+    code = Path(__file__).with_name("bundle_steps.py").read_text("utf-8")
+    write_text(bundle / f"{STEPS}.py", code)
     text = README.format(
-        version=description.tracoco, run=description.run, watermark=description.watermark
+        version=description.tracoco,
+        run=description.run,
+        watermark=description.watermark,
+        steps=STEPS,
     )
     write_text(bundle / "docs" / "README.md", text)
 
@@ -126,91 +140,73 @@ def _inference(description: ModelDescription) -> dict[str, Any]:
 
 
 def _preprocessing(plan: Plan) -> list[dict[str, Any]]:
-    spacing = {
-        axis: side or -1.0 for axis, side in zip(plan.stored_axes, plan.spacing_mm, strict=True)
-    }
+    spacing = dict(zip(plan.stored_axes, plan.spacing_mm, strict=True))
     steps: list[dict[str, Any]] = [
         {"_target_": "LoadImaged", "keys": "image", "ensure_channel_first": True},
         {"_target_": "Orientationd", "keys": "image", "axcodes": "RAS"},
+        # Clipping may make voxels equal to the margin, which is that of the scan as it was.
+        {"_target_": "CopyItemsd", "keys": "image", "names": "raw"},
     ]
     if plan.rescale:
-        channels = ", ".join(
-            f"({intensity_expression(plan, number)})(np.asarray(x[{number}]))"
-            for number in range(plan.channels)
-        )
-        # Added to zeros, since these know what was done to the scan before, and plain ones do not.
-        values = f"torch.as_tensor(np.stack([{channels}]), dtype=torch.float32)"
-        func = f"$lambda x: torch.zeros_like(x) + {values}"
-        steps.append({"_target_": "Lambdad", "keys": "image", "func": func, "track_meta": True})
+        channels = [intensities(plan, number) for number in range(plan.channels)]
+        steps.append({"_target_": f"{STEPS}.Intensitiesd", "keys": "image", "channels": channels})
     if plan.crop_to_content:
-        # The margin has the value of the first voxel, before and after the intensities changed.
-        select = "$lambda x: x != x[:, :1, :1, :1]"
+        margin = "(x == x[:, :1, :1, :1])"
         steps.append(
             {
                 "_target_": "CropForegroundd",
                 "keys": "image",
-                "source_key": "image",
-                "select_fn": select,
+                "source_key": "raw",
+                "select_fn": f"$lambda x: ~{margin} | {margin}.all()",
                 "allow_smaller": True,
             }
         )
-    steps.append(
+    return [
+        *steps,
+        {"_target_": "DeleteItemsd", "keys": "raw"},
         {
-            "_target_": "Spacingd",
+            "_target_": f"{STEPS}.ToSpacingd",
             "keys": "image",
-            "pixdim": [spacing[axis] for axis in range(3)],
-            "mode": "bilinear",
-            "padding_mode": "border",
-        }
-    )
-    return [*steps, {"_target_": "EnsureTyped", "keys": "image"}]
+            "spacing": [spacing[axis] for axis in range(3)],
+        },
+        {"_target_": "EnsureTyped", "keys": "image"},
+    ]
 
 
-def intensity_expression(plan: Plan, number: int) -> str:
-    """What `project.normalise` does to one channel, as an expression."""
-    low, high = plan.low_percentile, plan.high_percentile
+def intensities(plan: Plan, number: int) -> dict[str, Any]:
+    """Arguments of `bundle_steps.normalised` that do to a channel what the plan says."""
     window = plan.window[number]
-    ends = f"*{list(window)}" if window else f"*np.percentile(c, [{low}, {high}])"
-    if plan.normalisation == "range":
-        return (
-            "lambda c: (lambda low, high: np.clip((c - low) / max(high - low, 1e-12), 0, 1))"
-            f"({ends})"
-        )
+    limits = [plan.low_percentile, plan.high_percentile]
+    told: dict[str, Any] = {"normalisation": plan.normalisation, "percentiles": limits}
     if window:
-        mean, sd = plan.window_scale(number, window)
-        return f"lambda c: (np.clip(c, {window[0]}, {window[1]}) - {mean}) / {sd}"
-    above = {
-        "all": "c",
-        "above_background": "c[c > low]",
-        "above_air": f"c[c > low + {DARK} * (high - low)]",
-    }[plan.statistics_over[number]]
-    return (
-        f"lambda c: (lambda low, high: (lambda v: np.clip((c - v.mean(dtype=float)) / "
-        f"max(v.std(dtype=float), 1e-12), -{FARTHEST}, {FARTHEST}))"
-        f"((lambda v: np.clip(v, *np.percentile(v, [{low}, {high}])))({above})))({ends})"
-    )
+        told["window"] = list(window)
+    if plan.normalisation == "zscore":
+        if window:
+            told["mean_sd"] = list(plan.window_scale(number, window))
+        else:
+            over = plan.statistics_over[number]
+            told["above"] = {"all": None, "above_background": 0.0, "above_air": DARK}[over]
+            told["farthest"] = FARTHEST
+    return told
 
 
 def _inferer(description: ModelDescription) -> dict[str, Any]:
-    plan, config = description.plan, description.inference
-    window = description.window
-    steps = config.stride or strides(window, config.overlap)
-    size = list(window[-plan.dimensions :])
-    shared = [1 - step / n for step, n in zip(steps[-plan.dimensions :], size, strict=True)]
-    inferer: dict[str, Any] = {
-        "_target_": "SlidingWindowInferer",
-        "roi_size": size,
-        "sw_batch_size": config.batch,
-        "overlap": shared,
-        "mode": "gaussian" if config.weights == "gaussian" else "constant",
-        "sigma_scale": 0.25,
-        "padding_mode": "constant",
-        "cval": 0.0,
+    plan, config, window = description.plan, description.inference, description.window
+    if config.stride is None:
+        steps = strides(window, config.overlap)
+    else:
+        steps = stride_steps(window, config.stride)
+    # From the order of the plan's axes to that of the scan's.
+    order = [plan.stored_axes.index(axis) for axis in range(3)]
+    return {
+        "_target_": f"{STEPS}.Windows",
+        "window": [window[axis] for axis in order],
+        "steps": [steps[axis] for axis in order],
+        "even": config.stride is None,
+        "gaussian": config.weights == "gaussian",
+        "batch": config.batch,
+        "slice_axis": plan.slice_axis,
     }
-    if plan.slice_axis is not None:
-        shared.insert(plan.slice_axis, 0.0)
-        inferer |= {"_target_": "SliceInferer", "spatial_dim": plan.slice_axis}
-    return inferer
 
 
 def _postprocessing(plan: Plan) -> list[dict[str, Any]]:
