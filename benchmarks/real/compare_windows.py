@@ -16,6 +16,7 @@ from benchmarks.real.markdown import table
 from tracoco.config import InferenceConfig
 from tracoco.console import say
 from tracoco.evaluation.validation import mean_dice
+from tracoco.inference.any_size import window_needs
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import chosen_cover
 from tracoco.inference.window_size import Demand
@@ -59,7 +60,7 @@ def ways(predictor: Predictor) -> Iterator[tuple[str, InferenceConfig]]:
     networks = [
         part for part in predictor.method.inference_network().modules() if isinstance(part, Network)
     ]
-    bound = CROPS * Demand.of(networks, crop).bytes_for(crop) / 1e9
+    bound = CROPS * Demand(crop, window_needs(networks)).bytes_for(crop) / 1e9
     for weights in ("gaussian", "uniform"):
         for name in ("no overlap", "half"):
             config = _config(weights, window="auto", memory_gb=bound, overlap=OVERLAPS[name])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tracoco.api.deploy import export
 from tracoco.api.predictions import predict
@@ -89,6 +90,23 @@ def test_without_torch_the_command_gives_the_same_labels(
         assert own.any()
     manifest = json.loads((tmp_path / "onnx" / "predictions.json").read_text())
     assert manifest["run"] == str(onnx.path)
+
+
+def test_windows_larger_than_the_crop_are_those_of_the_run(
+    run: Path, project: Project, tmp_path: Path
+) -> None:
+    wide = tmp_path / "wide"
+    shutil.copytree(run, wide)
+    settings = yaml.safe_load((wide / "config.yaml").read_text(encoding="utf-8"))
+    settings["inference"]["window"] = "auto"
+    (wide / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    found = export(wide, format="onnx", out=tmp_path / "wide.onnx", scan=image(project))
+    own, (portable, _) = Predictor.load(wide, device="cpu"), load_onnx(found.path)
+    shape = (26, 24, 20)
+    assert own.cover(shape).window == (28, 24, 20)
+    assert portable.description.cover(shape) == own.cover(shape)
+    assert found.parity.scan_equal is not None
+    assert found.parity.scan_equal >= 0.9999
 
 
 def test_a_model_takes_no_options_of_runs(onnx: Exported, project: Project, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from samples import write_balls
 from torch import Tensor
@@ -18,10 +20,10 @@ from tracoco.api.predictions import predict
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError
 from tracoco.geometry import Size
-from tracoco.inference.monai_bundle import intensities, write_configs
+from tracoco.inference.monai_bundle import inferer_settings, intensities, write_configs
 from tracoco.inference.portable import ModelDescription
 from tracoco.inference.sliding_window import predict_volume
-from tracoco.inference.windows import strides
+from tracoco.inference.window_size import WindowNeeds, largest_window
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.normalise import normalise
@@ -106,6 +108,22 @@ def test_intensities_are_those_of_the_run(
     np.testing.assert_array_equal(found, normalise(channel, plan))
 
 
+@given(
+    shape=st.tuples(*[st.integers(1, 120)] * 3),
+    shared=st.tuples(*[st.integers(0, 15)] * 3),
+    memory=st.sampled_from([1e6, 1e7, 3e7, 1e8, 1e10]),
+    flat=st.booleans(),
+)
+def test_larger_windows_are_those_of_the_run(
+    shape: Size, shared: Size, memory: float, *, flat: bool
+) -> None:
+    steps = pytest.importorskip("tracoco.inference.bundle_steps")
+    crop = (1, 16, 24) if flat else (16, 24, 16)
+    needs = WindowNeeds(multiple_of=(8, 4) if flat else (8, 4, 1), voxel_bytes=400, sum_bytes=12)
+    found = steps.larger_window(shape, crop, shared, **needs.model_dump(), memory=memory)
+    assert found == largest_window(needs, shape, crop, shared, memory)
+
+
 @pytest.mark.parametrize("shape", [(37, 24, 50), (20, 23, 61), (24, 32, 24)])
 @pytest.mark.parametrize(
     "config",
@@ -113,36 +131,60 @@ def test_intensities_are_those_of_the_run(
         InferenceConfig(),
         InferenceConfig(overlap=0.3, weights="uniform", batch=3),
         InferenceConfig(stride=(9, 16, 7)),
+        InferenceConfig(window="auto", batch=3),
+        InferenceConfig(window="auto", memory_gb=0.002),
     ],
 )
 def test_windows_are_those_of_the_run(shape: Size, config: InferenceConfig) -> None:
     steps = pytest.importorskip("tracoco.inference.bundle_steps")
-    window, volume = (24, 32, 24), torch.rand(2, *shape)
-    step = config.stride or strides(window, config.overlap)
-    even, gaussian = config.stride is None, config.weights == "gaussian"
-    inferer = steps.Windows(window, step, even=even, gaussian=gaussian, batch=config.batch)
-    expected = predict_volume(place_in_window, volume, window, config)
-    torch.testing.assert_close(inferer(volume[None], place_in_window)[0], expected)
+    volume = torch.rand(2, *shape)
+    needs = WindowNeeds(multiple_of=(4, 4, 4), voxel_bytes=40, sum_bytes=4)
+    described = description(inference=config, larger_windows=needs)
+    settings = inferer_settings(described)
+    del settings["_target_"]
+    found = steps.Windows(**settings)(volume[None], place_in_window)[0]
+    expected = predict_volume(place_in_window, volume, *described.cover(shape))
+    torch.testing.assert_close(found, expected)
+
+
+def test_windows_of_slices_across_any_axis_are_those_of_the_run() -> None:
+    steps = pytest.importorskip("tracoco.inference.bundle_steps")
+    flat = {"dimensions": 2, "slice_axis": 2, "crop": (1, 8, 12)}
+    described = description(plan=Plan.model_validate(PLAN | flat), window=(1, 8, 12))
+    settings = inferer_settings(described)
+    del settings["_target_"]
+    volume = torch.rand(1, 30, 17, 5)
+    found = steps.Windows(**settings)(volume[None], place_in_window)[0]
+    stored = volume.permute(0, 3, 1, 2)
+    expected = predict_volume(place_in_window, stored, *described.cover(stored.shape[1:]))
+    torch.testing.assert_close(found, expected.permute(0, 2, 3, 1))
 
 
 def place_in_window(crops: Tensor) -> Tensor:
     """What says something else of a voxel in every window, as networks do."""
     place = torch.linspace(0, 1, crops[0, 0].numel()).reshape(crops.shape[2:])
-    return torch.sigmoid(crops[:, :1] * 3 + place - crops.mean(dim=(1, 2, 3, 4), keepdim=True))
+    return torch.sigmoid(
+        crops[:, :1] * 3 + place - crops.mean(dim=tuple(range(1, crops.ndim)), keepdim=True)
+    )
+
+
+def description(**values: object) -> ModelDescription:
+    common = {
+        "tracoco": "1",
+        "run": "run",
+        "method": "supervised",
+        "checkpoint": "last",
+        "averaged": False,
+        "window": (24, 32, 24),
+        "multiple_of": None,
+        "inference": InferenceConfig(),
+        "plan": Plan.model_validate(PLAN),
+    }
+    return ModelDescription.model_validate(common | values)
 
 
 def test_slices_resized_to_the_crop_are_refused(tmp_path: Path) -> None:
     flat = {"dimensions": 2, "slice_axis": 2, "crop": (1, 8, 8), "resize_slices": True}
-    description = ModelDescription(
-        tracoco="1",
-        run="run",
-        method="supervised",
-        checkpoint="last",
-        averaged=False,
-        window=(1, 8, 8),
-        multiple_of=None,
-        inference=InferenceConfig(),
-        plan=Plan.model_validate(PLAN | flat),
-    )
+    resizing = description(plan=Plan.model_validate(PLAN | flat))
     with pytest.raises(UserError, match="cannot resize slices"):
-        write_configs(tmp_path, description)
+        write_configs(tmp_path, resizing)

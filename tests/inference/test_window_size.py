@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Size
+from tracoco.inference.any_size import window_needs
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import chosen_cover, predict_volume
 from tracoco.inference.window_size import Demand
@@ -133,7 +134,7 @@ def test_a_vnet_may_have_large_windows() -> None:
 
 def test_too_little_memory_splits_a_scan_evenly() -> None:
     method, crop, shape = batch_unet(3), (16, 16, 16), (96, 48, 48)
-    voxel = Demand.of([method.network], shape).voxel_bytes  # type: ignore[list-item]  # one of ours
+    voxel = window_needs([method.network]).voxel_bytes  # type: ignore[list-item]  # one of ours
     # Two parts of the longest axis, with 8 voxels in common: (96 + 8) / 2 = 52, that is 56.
     half = InferenceConfig(window="auto", memory_gb=1.2 * 56 * 48 * 48 * voxel / 1e9)
     cover = chosen_cover(method, shape, crop, half)
@@ -159,7 +160,7 @@ def test_windows_are_within_memory_or_the_crops_and_cover_all(
     window, told, _ = chosen_cover(method, shape, crop, config)
     assert all(n % 8 == 0 and n >= 16 for n in window)
     shared = tuple(round(16 * overlap) for _ in crop)
-    demand = Demand.of([method.network], shape)  # type: ignore[list-item]  # one of ours
+    demand = Demand(shape, window_needs([method.network]))  # type: ignore[list-item]  # one of ours
     assert demand.bytes_for(window) <= memory * 1e9 or window == crop
     assert 1 <= told.batch <= config.batch
     padded = tuple(map(max, shape, window))
@@ -187,7 +188,7 @@ def test_the_estimate_is_above_the_counted_memory(name: str, dimensions: int, fi
     empty, crops = memory.without_values(built.eval()), memory.make(torch.empty, 1, 1, *size)
     with torch.no_grad(), memory:
         empty(crops).float().softmax(dim=1)
-    estimate = Demand.of([built], size).voxel_bytes * prod(size)
+    estimate = window_needs([built]).voxel_bytes * prod(size)
     assert memory.peak_bytes <= estimate <= 2.5 * memory.peak_bytes
 
 

@@ -6,7 +6,7 @@ This file is copied into every exported bundle. It needs MONAI, and nothing of t
 from __future__ import annotations
 
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,60 +145,86 @@ class Windows(Inferer):  # type: ignore[misc]  # MONAI's
     between all windows but the last two.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings of a run
         self,
         window: Sequence[int],
         steps: Sequence[int],
+        axes: Sequence[int] = (0, 1, 2),
         *,
         even: bool = True,
         gaussian: bool = True,
         batch: int = 1,
-        slice_axis: int | None = None,
+        slices: bool = False,
+        larger: Mapping[str, Any] | None = None,
     ) -> None:
         """Settings of the windows.
 
         Args:
-            window: their size along each axis.
+            window: their size.
             steps: distance of neighbours along each axis, at most.
+            axes: the axis of a scan that is the first, second and third of the windows.
             even: whether windows are spread evenly; else the last one is moved to the end.
             gaussian: whether voxels at the borders of a window count less.
-            batch: how many windows go through the network at once.
-            slice_axis: of a network for slices, the axis along which a window is one voxel thick.
+            batch: how many windows go through the network at once, at most.
+            slices: whether the network sees slices across the first axis.
+            larger: arguments of `larger_window`, if windows may be larger.
         """
         super().__init__()
-        self.window, self.steps, self.even = window, steps, even
-        self.gaussian, self.batch, self.slice_axis = gaussian, batch, slice_axis
+        self.window, self.steps, self.axes = tuple(window), tuple(steps), tuple(axes)
+        self.even, self.gaussian, self.batch = even, gaussian, batch
+        self.slices, self.larger = slices, larger
 
     def __call__(
         self, inputs: Any, network: Callable[..., torch.Tensor], *args: Any, **kwargs: Any
     ) -> Any:
         """Class probabilities [B, K, X, Y, Z] of scans [B, C, X, Y, Z]."""
         scans = convert_to_tensor(inputs, track_meta=False)
-        found = [self._one(scan, lambda x: network(x, *args, **kwargs)) for scan in scans]
+        there = (0, *(1 + axis for axis in self.axes))
+        back = [there.index(axis) for axis in range(4)]
+
+        def predict(crops: torch.Tensor) -> torch.Tensor:
+            if self.slices:
+                return network(crops.squeeze(2), *args, **kwargs).unsqueeze(2)
+            return network(crops, *args, **kwargs)
+
+        found = [self._one(scan.permute(there), predict).permute(back) for scan in scans]
         return convert_to_dst_type(torch.stack(found), inputs)[0]
 
-    def _one(self, scan: torch.Tensor, network: Callable[..., torch.Tensor]) -> torch.Tensor:
-        missing = [max(0, w - n) for w, n in zip(self.window, scan.shape[1:], strict=True)]
-        before = [m // 2 for m in missing]
-        pads = [side for b, m in zip(before, missing, strict=True) for side in (m - b, b)]
-        padded = F.pad(scan, pads[::-1])
-        places = list(product(*map(self._along, padded.shape[1:], self.window, self.steps)))
-        weight = self._weight().to(scan.device)
+    def _one(self, scan: torch.Tensor, predict: Callable[..., torch.Tensor]) -> torch.Tensor:
+        shape = tuple(scan.shape[1:])
+        window, steps, batch = self._fitting(shape)
+        # A scan smaller than the crop lies in the middle of it, as in training.
+        before = [max(0, c - n) // 2 for c, n in zip(self.window, shape, strict=True)]
+        lengths = [max(n, w) for n, w in zip(shape, window, strict=True)]
+        behind = [length - n - b for length, n, b in zip(lengths, shape, before, strict=True)]
+        pads = [side for axis in (2, 1, 0) for side in (before[axis], behind[axis])]
+        padded = F.pad(scan, pads)
+        places = list(product(*map(self._along, lengths, window, steps)))
+        weight = self._weight(window).to(scan.device)
         total = torch.zeros_like(padded[0])
         summed: torch.Tensor | None = None
-        for first in range(0, len(places), self.batch):
-            some = places[first : first + self.batch]
+        for first in range(0, len(places), batch):
+            some = places[first : first + batch]
             crops = torch.stack([padded[(slice(None), *place)] for place in some])
-            for place, prediction in zip(some, self._predicted(network, crops), strict=True):
+            for place, prediction in zip(some, predict(crops), strict=True):
                 if summed is None:
-                    summed = prediction.new_zeros(len(prediction), *total.shape)
+                    summed = prediction.new_zeros(len(prediction), *lengths)
                 summed[(slice(None), *place)] += prediction * weight
                 total[place] += weight
         if summed is None:
             raise ValueError("a scan has at least one window")
         summed /= total
-        ends = [b + n for b, n in zip(before, scan.shape[1:], strict=True)]
+        ends = [b + n for b, n in zip(before, shape, strict=True)]
         return summed[(slice(None), *map(slice, before, ends))]
+
+    def _fitting(self, shape: Sequence[int]) -> tuple[Sequence[int], Sequence[int], int]:
+        """Windows, steps and windows at once for a scan of this shape."""
+        if self.larger is None:
+            return self.window, self.steps, self.batch
+        shared = [w - step for w, step in zip(self.window, self.steps, strict=True)]
+        window, most = larger_window(shape, self.window, shared, **self.larger)
+        steps = [max(1, w - s) for w, s in zip(window, shared, strict=True)]
+        return window, steps, max(1, min(self.batch, most))
 
     def _along(self, length: int, window: int, step: int) -> list[slice]:
         """The windows along one axis."""
@@ -209,16 +235,68 @@ class Windows(Inferer):  # type: ignore[misc]  # MONAI's
             starts = [round(i * room / max(count - 1, 1)) for i in range(count)]
         return [slice(start, start + window) for start in starts]
 
-    def _weight(self) -> torch.Tensor:
+    def _weight(self, window: Sequence[int]) -> torch.Tensor:
         """How much each voxel of a window counts: all alike, or as a Gaussian says."""
-        weight = torch.ones(tuple(self.window))
-        for axis, length in enumerate(self.window):
+        weight = torch.ones(tuple(window))
+        for axis, length in enumerate(window):
             place = (torch.arange(length) - (length - 1) / 2) / (length / 4)
             bell = torch.exp(-0.5 * place**2) if self.gaussian else torch.ones(length)
-            weight *= bell.reshape([-1 if i == axis else 1 for i in range(len(self.window))])
+            weight *= bell.reshape([-1 if i == axis else 1 for i in range(len(window))])
         return weight
 
-    def _predicted(self, network: Callable[..., torch.Tensor], crops: torch.Tensor) -> torch.Tensor:
-        if self.slice_axis is None:
-            return network(crops)
-        return network(crops.squeeze(self.slice_axis + 2)).unsqueeze(self.slice_axis + 2)
+
+def larger_window(  # noqa: PLR0913 - what a window hangs on
+    shape: Sequence[int],
+    crop: Sequence[int],
+    shared: Sequence[int],
+    *,
+    multiple_of: Sequence[int],
+    voxel_bytes: int,
+    sum_bytes: int,
+    memory: float,
+) -> tuple[tuple[int, ...], int]:
+    """The largest window for a scan within so many bytes, and how many may go through at once.
+
+    Where one window for the whole scan would take too much memory, the scan is split evenly, along
+    one axis after the other, and never into windows shorter than the crop.
+    """
+    flat = len(crop) - len(multiple_of)  # the axis of the slices
+    axes = list(zip(shape[flat:], crop[flat:], multiple_of, shared[flat:], strict=True))
+    lengths = [[1]] * flat + [_lengths(*axis) for axis in axes]
+
+    def of_sums(window: Sequence[int]) -> int:
+        fractions = [w / n for w, n in zip(window, shape, strict=True)]
+        band = list(map(max, shape, window))
+        axis = fractions.index(min(fractions))
+        band[axis] = window[axis]
+        return prod(band) * sum_bytes
+
+    def needed(places: Sequence[int]) -> int:
+        window = [axis[place] for axis, place in zip(lengths, places, strict=True)]
+        return prod(window) * voxel_bytes + of_sums(window)
+
+    places = [0] * len(lengths)
+    while needed(places) > memory:
+        smaller = [
+            [*places[:axis], place + 1, *places[axis + 1 :]]
+            for axis, place in enumerate(places)
+            if place + 1 < len(lengths[axis])
+        ]
+        if not smaller:
+            break
+        places = min(smaller, key=needed)
+    window = tuple(axis[place] for axis, place in zip(lengths, places, strict=True))
+    return window, int((memory - of_sums(window)) // (prod(window) * voxel_bytes))
+
+
+def _lengths(length: int, crop: int, multiple: int, shared: int) -> list[int]:
+    """Lengths of windows that cover an axis in 1, 2, ... parts, down to the crop's."""
+    found: list[int] = []
+    parts = 1
+    while not found or found[-1] != crop:
+        even = ceil((length + (parts - 1) * shared) / parts)
+        wanted = max(crop, ceil(even / multiple) * multiple)
+        if not found or wanted != found[-1]:
+            found.append(wanted)
+        parts += 1
+    return found

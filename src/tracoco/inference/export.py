@@ -17,6 +17,7 @@ from tracoco import __version__
 from tracoco.errors import UserError
 from tracoco.files import write_json
 from tracoco.geometry import Size
+from tracoco.inference.any_size import networks_of_any_size, window_needs
 from tracoco.inference.folding import portable_network
 from tracoco.inference.portable import (
     ENTRY,
@@ -130,7 +131,7 @@ def export_run(
     crops = _sample_crops(predictor, sample)
     with _written(out) as temporary:
         multiple = WRITERS[kind](network, crops, description, temporary)
-        description = description.model_copy(update={"multiple_of": multiple})
+        description = description.with_sizes(multiple)
         parity = _parity(predictor, LOADERS[kind](temporary), description, crops, sample)
     beside = out.with_name(f"{out.name}.json")
     write_json(beside, {**description.model_dump(mode="json"), "parity": asdict(parity)})
@@ -152,6 +153,7 @@ def _written(out: Path) -> Iterator[Path]:
 
 
 def _description(run: Path, predictor: Predictor, checkpoint: str) -> ModelDescription:
+    able = networks_of_any_size(predictor.method)
     return ModelDescription(
         tracoco=__version__,
         run=run.absolute().name,
@@ -161,7 +163,8 @@ def _description(run: Path, predictor: Predictor, checkpoint: str) -> ModelDescr
         watermark=predictor.watermark,
         window=predictor.window,
         multiple_of=None,
-        inference=predictor.config.model_copy(update={"window": "crop"}),
+        inference=predictor.config,
+        larger_windows=window_needs(able) if able else None,
         plan=predictor.plan,
     )
 
@@ -209,10 +212,10 @@ def _parity(
             f"{scan.source}; nothing was written. Export another format"
         )
     shape = predictor.plan.stored_shape(_shape(scan), scan.spacing_mm)
-    padded = tuple(map(max, shape, predictor.window))
-    if len(window_places(padded, predictor.window, description.inference)) > MOST_WINDOWS:
+    window, config, _ = description.cover(shape)
+    if len(window_places(tuple(map(max, shape, window)), window, config)) > MOST_WINDOWS:
         return parity
-    own = replace(predictor, config=description.inference)(scan).label
+    own = predictor(scan).label
     found = PortablePredictor(description, network)(scan).label
     equal = float((own == found).mean())
     if equal < LEAST_EQUAL:
@@ -258,8 +261,7 @@ def _traced(
 
 
 def _text(description: ModelDescription, multiple: Size | None) -> str:
-    described = description.model_copy(update={"multiple_of": multiple})
-    return json.dumps(described.model_dump(mode="json"))
+    return json.dumps(description.with_sizes(multiple).model_dump(mode="json"))
 
 
 def _write_pt2(

@@ -122,7 +122,7 @@ def _inference(description: ModelDescription) -> dict[str, Any]:
             "shuffle": False,
             "num_workers": 0,
         },
-        "inferer": _inferer(description),
+        "inferer": inferer_settings(description),
         "postprocessing": {
             "_target_": "Compose",
             "transforms": _postprocessing(description.plan),
@@ -190,22 +190,28 @@ def intensities(plan: Plan, number: int) -> dict[str, Any]:
     return told
 
 
-def _inferer(description: ModelDescription) -> dict[str, Any]:
+def inferer_settings(description: ModelDescription) -> dict[str, Any]:
+    """The windows of a run, as `bundle_steps.Windows` takes them."""
     plan, config, window = description.plan, description.inference, description.window
     if config.stride is None:
         steps = strides(window, config.overlap)
     else:
         steps = stride_steps(window, config.stride)
-    # From the order of the plan's axes to that of the scan's.
-    order = [plan.stored_axes.index(axis) for axis in range(3)]
+    larger = None
+    if description.larger_windows and config.window == "auto" and config.stride is None:
+        larger = description.larger_windows.model_dump(mode="json") | {
+            "memory": config.memory_gb * 1e9
+        }
     return {
         "_target_": f"{STEPS}.Windows",
-        "window": [window[axis] for axis in order],
-        "steps": [steps[axis] for axis in order],
+        "window": list(window),
+        "steps": list(steps),
+        "axes": list(plan.stored_axes),
         "even": config.stride is None,
         "gaussian": config.weights == "gaussian",
         "batch": config.batch,
-        "slice_axis": plan.slice_axis,
+        "slices": plan.dimensions == 2,
+        "larger": larger,
     }
 
 

@@ -20,6 +20,7 @@ from tracoco.files import content_hash
 from tracoco.geometry import Size
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.prediction import Prediction
+from tracoco.inference.window_size import Cover, WindowNeeds, fitting_cover
 from tracoco.inference.windows import nearest, padding, resized, window_places, window_weight
 from tracoco.project.normalise import (
     check_channels,
@@ -63,9 +64,20 @@ class ModelDescription(Settings):
     multiple_of: Size | None
     """What each axis of the input must be divisible by; null where only `window` fits."""
     inference: InferenceConfig
-    """Overlap or stride of the windows, and their weights."""
+    """Size of the windows, their overlap or stride, and their weights."""
+    larger_windows: WindowNeeds | None = None
+    """What windows larger than `window` need; null where they have that size alone."""
     plan: Plan
     """Spacing, axes, normalisation, windows of intensities, label values and class names."""
+
+    def cover(self, shape: Sequence[int]) -> Cover:
+        """The windows for a scan of this shape on the grid of the network."""
+        return fitting_cover(self.larger_windows, shape, self.window, self.inference)
+
+    def with_sizes(self, multiple: Size | None) -> "ModelDescription":
+        """The same once it is known which crops the network takes."""
+        needs = self.larger_windows if multiple else None
+        return self.model_copy(update={"multiple_of": multiple, "larger_windows": needs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +147,8 @@ class PortablePredictor:
         """Class probabilities [K, ...] of a scan [C, ...] on the grid of the network."""
         if self.plan.resize_slices:
             return self._resized_slices(prepared)
-        window, config = self.description.window, self.description.inference
-        amounts = padding(prepared.shape[1:], window, window)
+        window, config, crop = self.description.cover(prepared.shape[1:])
+        amounts = padding(prepared.shape[1:], window, crop)
         padded = np.pad(prepared, [(0, 0), *amounts])
         weight = window_weight(window, config.weights)
         total = np.zeros(padded.shape[1:], np.float32)

@@ -20,8 +20,9 @@ from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.maps import ScanMaps
 from tracoco.inference.prediction import MAPS, Prediction
-from tracoco.inference.sliding_window import Cover, Predict, chosen_cover, predict_pieces
+from tracoco.inference.sliding_window import Predict, chosen_cover, predict_pieces
 from tracoco.inference.uncertainty import Asked, UncertaintyMeter, features_read, with_members
+from tracoco.inference.window_size import Cover
 from tracoco.inference.windows import nearest, neighbours
 from tracoco.methods import method_row
 from tracoco.methods.method import Method

@@ -1,7 +1,6 @@
 """Sliding window: a volume of any size through a network that sees one window at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +8,9 @@ from torch import Tensor
 
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box, Size, piece_axis
-from tracoco.inference.window_size import largest_window, networks_of_any_size
-from tracoco.inference.windows import padding, strides, window_places, window_weight
+from tracoco.inference.any_size import networks_of_any_size, window_needs
+from tracoco.inference.window_size import Cover, fitting_cover
+from tracoco.inference.windows import padding, window_places, window_weight
 from tracoco.malloc import freed_memory_kept, reused_blocks
 from tracoco.methods.method import Method
 
@@ -68,32 +68,12 @@ class WindowSums:
         self.first += rows
 
 
-class Cover(NamedTuple):
-    """Windows for a scan."""
-
-    window: Size
-    config: InferenceConfig
-    """With the overlap as a fraction of these windows, and as many at once as memory allows."""
-    crop: Size
-
-
 def chosen_cover(
     method: Method, shape: Sequence[int], crop: Size, config: InferenceConfig
 ) -> Cover:
-    """The windows for a scan of this shape, as `InferenceConfig.window` says.
-
-    They have the crop's size, or are as large as memory allows. Neighbours have as many voxels in
-    common as windows of the crop's size would have.
-    """
-    free = config.window == "auto" and config.stride is None
-    networks = networks_of_any_size(method) if free else []
-    if not networks:
-        return Cover(crop, config, crop)
-    shared = tuple(n - step for n, step in zip(crop, strides(crop, config.overlap), strict=True))
-    window, most = largest_window(networks, shape, crop, shared, config.memory_gb * 1e9)
-    fractions = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
-    batch = max(1, min(config.batch, most))
-    return Cover(window, config.model_copy(update={"overlap": fractions, "batch": batch}), crop)
+    """The windows for a scan of this shape, as the settings and the method's networks allow."""
+    networks = networks_of_any_size(method) if config.window == "auto" else []
+    return fitting_cover(window_needs(networks) if networks else None, shape, crop, config)
 
 
 Predict = Callable[[Tensor], Tensor]

@@ -1,42 +1,55 @@
-"""How large a window may be: by the layers of the networks, and by memory."""
+"""How large the windows of a scan are: by the networks' needs and by memory; without torch."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import lcm, prod
+from math import prod
+from typing import NamedTuple
 
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-
+from tracoco.config import InferenceConfig
 from tracoco.geometry import Size, piece_axis
-from tracoco.methods.method import Method
-from tracoco.networks.light_unet import Double, Pointwise
-from tracoco.networks.network import Network
+from tracoco.inference.windows import strides
+from tracoco.settings import Settings
 
-LOCAL = (
-    *(nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d, nn.MaxPool2d, nn.MaxPool3d),
-    *(
-        nn.Dropout,
-        nn.Dropout2d,
-        nn.Dropout3d,
-        nn.Identity,
-        nn.ReLU,
-        nn.LeakyReLU,
-        Pointwise,
-        Double,
-    ),
-)
-"""Layers whose output for a voxel depends on voxels near to it, and not on the window's size."""
-MAPS = 6
-"""Maps of the finest level that a pass holds at once: what a convolution takes and gives, a copy of
-both, a skip, and about as much as one more at all coarser levels."""
-LOGIT_MAPS = 4
-"""Maps of the classes that are held at once: logits, probabilities, and copies of both."""
-FLOAT = 4
-"""Bytes of a value."""
+
+class WindowNeeds(Settings):
+    """What windows of any size need, for networks that take them."""
+
+    multiple_of: Size
+    """Their lengths are multiples of it, along each axis that the networks see."""
+    voxel_bytes: int
+    """Estimated memory of a pass, for each voxel of a window."""
+    sum_bytes: int
+    """That of the sums over windows, for each voxel of the band that they are kept for."""
+
+
+class Cover(NamedTuple):
+    """Windows for a scan."""
+
+    window: Size
+    config: InferenceConfig
+    """With the overlap as a fraction of these windows, and as many at once as memory allows."""
+    crop: Size
+
+
+def fitting_cover(
+    needs: WindowNeeds | None, shape: Sequence[int], crop: Size, config: InferenceConfig
+) -> Cover:
+    """The windows for a scan of this shape, as `InferenceConfig.window` says.
+
+    They have the crop's size, or are as large as memory allows. Neighbours have as many voxels in
+    common as windows of the crop's size would have. Without needs only the crop's size is allowed.
+    """
+    if needs is None or config.window == "crop" or config.stride is not None:
+        return Cover(crop, config, crop)
+    shared = tuple(n - step for n, step in zip(crop, strides(crop, config.overlap), strict=True))
+    window, most = largest_window(needs, shape, crop, shared, config.memory_gb * 1e9)
+    fractions = tuple(voxels / length for voxels, length in zip(shared, window, strict=True))
+    batch = max(1, min(config.batch, most))
+    return Cover(window, config.model_copy(update={"overlap": fractions, "batch": batch}), crop)
 
 
 def largest_window(
-    networks: Sequence[Network], shape: Sequence[int], crop: Size, shared: Size, memory: float
+    needs: WindowNeeds, shape: Sequence[int], crop: Size, shared: Size, memory: float
 ) -> tuple[Size, int]:
     """The largest window for a scan within so many bytes, and how many may go through at once.
 
@@ -44,19 +57,19 @@ def largest_window(
     one axis after the other, and never into windows shorter than the crop.
 
     Args:
-        networks: that windows go through, one after the other.
+        needs: of the networks that windows go through.
         shape: of the scan.
         crop: the smallest window.
         shared: voxels that neighbouring windows have in common along each axis.
         memory: in bytes.
     """
-    stride = tuple(map(lcm, *(network.stride for network in networks)))
+    stride = needs.multiple_of
     flat = len(crop) - len(stride)  # the axis of the slices in 2D projects
     lengths = [[1]] * flat + [
         list(_lengths(*axis))
         for axis in zip(shape[flat:], crop[flat:], stride, shared[flat:], strict=True)
     ]
-    demand = Demand.of(networks, shape)
+    demand = Demand(tuple(shape), needs)
     window = _largest(lengths, demand, memory)
     return window, demand.windows_within(window, memory)
 
@@ -66,53 +79,21 @@ class Demand:
     """An estimate of the memory that windows of any size take for one scan."""
 
     shape: Size
-    voxel_bytes: int
-    """Of a pass, for each voxel of a window."""
-    sum_bytes: int
-    """Of the sums over windows, for each voxel of the band that they are kept for."""
-
-    @classmethod
-    def of(cls, networks: Sequence[Network], shape: Sequence[int]) -> "Demand":
-        """For networks that are asked one after the other."""
-        width = max(max(each.feature_channels[0], each.decoder_channels[-1]) for each in networks)
-        classes = max(len(next(each.head.parameters())) for each in networks)
-        voxel_bytes = FLOAT * (MAPS * width + LOGIT_MAPS * classes)
-        return cls(tuple(shape), voxel_bytes, FLOAT * (classes + 1))
+    needs: WindowNeeds
 
     def bytes_for(self, window: Size) -> int:
         """Of one window that goes through the network, and of the sums."""
-        return prod(window) * self.voxel_bytes + self._of_sums(window)
+        return prod(window) * self.needs.voxel_bytes + self._of_sums(window)
 
     def windows_within(self, window: Size, most: float) -> int:
         """How many windows may go through at once."""
-        return int((most - self._of_sums(window)) // (prod(window) * self.voxel_bytes))
+        return int((most - self._of_sums(window)) // (prod(window) * self.needs.voxel_bytes))
 
     def _of_sums(self, window: Size) -> int:
         band = list(map(max, self.shape, window))
         axis = piece_axis(self.shape, window)
         band[axis] = window[axis]
-        return prod(band) * self.sum_bytes
-
-
-def networks_of_any_size(method: Method) -> list[Network]:
-    """The networks of a method, if windows of any size get the same output from all of them.
-
-    Networks that are not ours do not say which sizes they can take.
-    """
-    networks = [method.inference_network(), *method.trained_networks()]
-    ours = [[part for part in each.modules() if isinstance(part, Network)] for each in networks]
-    leaves = [part for each in networks for part in each.modules() if not list(part.children())]
-    able = all(ours) and all(_is_local(part) for part in leaves)
-    return [part for each in ours for part in each] if able else []
-
-
-def _is_local(layer: nn.Module) -> bool:
-    """Whether the output of a layer for a voxel is the same in windows of any size."""
-    if isinstance(layer, _BatchNorm):
-        return layer.running_mean is not None
-    if isinstance(layer, nn.Upsample):  # aligned corners stretch a map by its length
-        return not layer.align_corners
-    return isinstance(layer, LOCAL)
+        return prod(band) * self.needs.sum_bytes
 
 
 def _lengths(length: int, crop: int, stride: int, shared: int) -> Iterator[int]:
