@@ -19,7 +19,7 @@ ORDER = [
         "project",
         "data",
     ),
-    *("networks", "losses", "methods", "runs", "inference", "evaluation", "training"),
+    *("networks", "losses", "methods", "tracking", "runs", "inference", "evaluation", "training"),
     *("testing", "viewer", "labelling", "reporting", "serving"),
     *("studies", "demo", "cluster", "api", "cli", "__main__"),
 ]

@@ -349,6 +349,8 @@ RUN_FILES = (
     ("plan.yaml, splits.json", "The plan and the split that the run was trained with."),
     ("last.pt, best.pt", "Checkpoints: the last one, and the best one on the validation cases."),
     ("predictions/", "Predictions, with predictions.json and scores.json in each folder."),
+    ("tracking.json", "The run's id in each tracker of `train --track`."),
+    ("mlruns/", "Beside the run's folder: MLflow's files, where nothing else is set."),
     ("report.html", "The report, one file that needs no network."),
 )
 

@@ -17,6 +17,7 @@ the order in which data flows; each imports only those above it:
     networks    VNet, UNet in 2D and 3D, a light UNet for CPUs, TransUNet, MONAI's by name
     losses      one equation, one function
     methods     one file per method: losses put together
+    tracking    TensorBoard, MLflow, Weights & Biases
     runs        run folder, checkpoints, log, and the method built from a run's settings
     inference   sliding window, Predictor
     evaluation  overlap and surface distances of cases, context sensitivity, complexity

@@ -19,6 +19,7 @@ from tracoco.settings import (
     LossConfig,
     MethodChoice,
     Settings,
+    TrackingConfig,
     checked,
     in_plain_words,
     with_new_names,
@@ -267,6 +268,7 @@ class Config(Settings):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     inference: InferenceConfig = InferenceConfig()
+    tracking: TrackingConfig = TrackingConfig()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -313,7 +315,8 @@ def recorded_settings(config: Config) -> dict[str, Any]:
     A run of an older version has the same ones, so that it can be resumed and is found again.
     """
     unused = {} if config.network.name == "light-unet" else {"network": set(ADDED_LATER["network"])}
-    settings = config.model_dump(mode="json", exclude=SAME_RESULT | unused | {"recipe": True})
+    left_out: dict[str, Any] = {**SAME_RESULT, **unused, "recipe": True, "tracking": True}
+    settings = config.model_dump(mode="json", exclude=left_out)
     # Older versions had numbers where there may be none now.
     settings["network"]["filters"] = config.network.width
     settings["training"]["steps"] = config.training.length

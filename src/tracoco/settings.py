@@ -1,8 +1,8 @@
-"""The base of all settings, frozen and checked, and those settings that methods are built from."""
+"""The base of all settings, frozen and checked, and some groups of them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import (
@@ -112,6 +112,16 @@ class LossConfig(Settings):
         if not (self.cross_entropy or self.dice):
             raise ValueError("loss.cross_entropy and loss.dice are both 0; labels teach nothing")
         return self
+
+
+class TrackingConfig(Settings):
+    """Experiment trackers that are told of a run, on top of its own log."""
+
+    trackers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
+    """Their names, as `--track` takes them. TensorBoard is written wherever it is installed."""
+    pictures: bool = False
+    """Give them pictures too: a validation case at each validation, and those of the report. These
+    show scans of patients, which no tracker is given otherwise."""
 
 
 PRESET = "preset"

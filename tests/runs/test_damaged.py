@@ -93,7 +93,7 @@ def test_a_last_line_that_was_cut_short_is_left_out(tmp_path: Path, end: bytes) 
     path = tmp_path / "log.jsonl"
     path.write_bytes(RECORD + end)
     assert [record.step for record in read_log(path)] == [0]
-    RunLog(tmp_path, 1).close()
+    RunLog(tmp_path).close()
 
 
 @pytest.mark.parametrize("content", [{"method": {}}, {"step": "x"}, [1, 2], 5])

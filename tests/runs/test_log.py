@@ -7,7 +7,14 @@ from samples import step_record
 
 from tracoco.errors import UserError
 from tracoco.methods.health import PseudoLabelHealth
-from tracoco.runs.log import RunLog, StepRecord, UnlabelledRecord, read_log, rewind_log
+from tracoco.runs.log import (
+    RunLog,
+    StepRecord,
+    UnlabelledRecord,
+    metrics,
+    read_log,
+    rewind_log,
+)
 
 HEALTH = PseudoLabelHealth(
     class_fractions=(0.75, 0.25),
@@ -61,7 +68,7 @@ OLD = {
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, 0)
+    log = RunLog(tmp_path)
     for step in range(3):
         log.write(step_record(step))
     log.close()
@@ -74,25 +81,21 @@ def test_rewinding_drops_later_steps_and_a_line_cut_short(tmp_path: Path) -> Non
     path.write_text("\n".join(lines) + '\n{"step": 5, "lo', encoding="utf-8")
     assert [entry.step for entry in rewind_log(path, 3)] == [0, 1, 2]
     assert [entry.step for entry in read_log(path)] == [0, 1, 2]
-    log = RunLog(tmp_path, 3)
+    log = RunLog(tmp_path)
     log.write(step_record(3))
     log.close()
     assert [entry.step for entry in read_log(path)] == [0, 1, 2, 3]
 
 
-def test_tensorboard_gets_every_figure_where_it_is_installed(tmp_path: Path) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    log = RunLog(tmp_path, 0)
-    for step in range(3):
-        log.write(step_record(step, health=PseudoLabelHealth((0.75, 0.25), agreement=0.5)))
-    log.close()
-    board = events.EventAccumulator(str(tmp_path / "tensorboard"))
-    board.Reload()
-    assert set(board.Tags()["scalars"]) == {
-        *("loss", "rate", "shift", "seconds", "terms/supervised", "health/agreement"),
-        *("health/class_fractions/0", "health/class_fractions/1"),
-    }
-    assert [event.step for event in board.Scalars("loss")] == [0, 1, 2]
+def test_trackers_get_every_number_of_a_record_and_no_name_of_a_case() -> None:
+    found = metrics(FULL)
+    assert all(type(value) is float for value in found.values())
+    assert found["terms/crc"] == 0.5
+    assert found["health/class_fractions/1"] == 0.25
+    assert (found["skipped"], found["lost"]) == (2.0, 1.0)
+    assert (found["validation/dice"], found["test/dice"]) == (0.75, 0.5)
+    assert found["unlabelled/weight"] == 0.5
+    assert "step" not in found
 
 
 def test_no_log_yet_is_an_empty_one(tmp_path: Path) -> None:
@@ -102,7 +105,7 @@ def test_no_log_yet_is_an_empty_one(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line_also_when_the_log_is_closed(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").symlink_to("/dev/full")
-    log = RunLog(tmp_path, 0)
+    log = RunLog(tmp_path)
     with pytest.raises(UserError, match=r"log\.jsonl: no space left"):
         log.write(step_record(0))
     with pytest.raises(UserError, match=r"log\.jsonl: no space left"):
@@ -144,7 +147,7 @@ def test_a_resume_keeps_the_lines_of_an_old_log_as_they_are(tmp_path: Path) -> N
 
 
 def test_numbers_that_are_not_finite_are_null_in_the_file(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, 0)
+    log = RunLog(tmp_path)
     health = PseudoLabelHealth((math.nan, 1.0))
     log.write(step_record(0, loss=math.inf, terms={"crc": math.nan}, health=health))
     log.close()

@@ -282,9 +282,11 @@ def _usual_plan() -> "Plan":
 
 USES = {
     "dicom": "DICOM segmentations as output, and series in lossless JPEG",
+    "mlflow": "`train --track mlflow`",
     "monai": "networks of MONAI by their names",
     "slurm": "`tracoco submit` on a cluster",
     "tensorboard": "logs for TensorBoard",
+    "wandb": "`train --track wandb`",
 }
 """What an extra is for, in the words of a table."""
 

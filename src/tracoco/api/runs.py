@@ -168,6 +168,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     init_from: Path | str | None = None,
     init_map: Path | str | None = None,
     select_on_test: bool = False,
+    track: str | Sequence[str] = (),
     device: str = "auto",
     progress: bool = True,
 ) -> Run:
@@ -187,12 +188,15 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         init_from: start from the last weights of this run, or from a weights file.
         init_map: file of lines `their.prefix: our.prefix` for the names of a weights file.
         select_on_test: choose the best checkpoint on test cases; all results then say so.
+        track: trackers that the run is logged to: `mlflow`, `wandb`, `tensorboard`, or several.
         device: `auto`, `cpu`, `cuda:N` or `mps`.
         progress: show progress on standard error, or in a notebook.
     """
     given = {"method.name": method, "recipe": recipe, "training.minutes": minutes, "seed": seed}
     changes = [f"{name}={value}" for name, value in given.items() if value is not None]
     changes += ["training.select_on=test"] if select_on_test else []
+    trackers = ",".join([track] if isinstance(track, str) else track)
+    changes += [f"tracking.trackers=[{trackers}]"] if trackers else []
     changes += settings_words(settings)
     config = load_config(preset, changes)
     check_length(changes, config.training.minutes)

@@ -64,6 +64,12 @@ def train(
     select_on_test: Annotated[
         bool, typer.Option("--select-on-test", help="Select best on the test set; results say so.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="tensorboard|mlflow|wandb", help="Log to this tracker too; repeat for several."
+        ),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Train a model.
@@ -89,6 +95,7 @@ def train(
         init_from=init_from,
         init_map=init_map,
         select_on_test=select_on_test,
+        track=track or (),
         device=device,
     )
     if run.leads and run.signal:

@@ -182,30 +182,22 @@ def _records(path: Path) -> Iterator[tuple[StepRecord, str]]:
 
 
 class RunLog:
-    """Appends records to `log.jsonl`, and to TensorBoard where it is installed."""
+    """Appends records to `log.jsonl`."""
 
-    def __init__(self, folder: Path, step: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self._file: TextIO = (folder / "log.jsonl").open("a", encoding="utf-8")
-        with full_disk_named(folder / "tensorboard"):
-            self._board = _tensorboard(folder, step)
 
     def write(self, record: StepRecord) -> None:
         """Append one step."""
-        entry = record.to_json()
         check_held(Path(self._file.name))
         with full_disk_named(Path(self._file.name)):
-            self._file.write(json.dumps(_finite(entry)) + "\n")
+            self._file.write(json.dumps(_finite(record.to_json())) + "\n")
             self._file.flush()
-            if self._board is not None:
-                for name, value in _scalars(entry):
-                    self._board.add_scalar(name, value, record.step)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the file."""
         with full_disk_named(Path(self._file.name)):
             self._file.close()
-            if self._board is not None:
-                self._board.close()
 
 
 def _finite(value: Any) -> Any:
@@ -217,8 +209,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def metrics(record: StepRecord) -> dict[str, float]:
+    """The numbers of a record by name, for trackers; of a list of cases or classes its length."""
+    return dict(_scalars(record.to_json()))
+
+
 def _scalars(entry: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers of an entry under their names; of a list of cases or classes its length."""
     for name, value in entry.items():
         if isinstance(value, dict):
             yield from _scalars(value, f"{name}/")
@@ -226,11 +222,3 @@ def _scalars(entry: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, 
             yield from ((f"{within}{name}/{index}", inner) for index, inner in enumerate(value))
         elif name != "step":
             yield f"{within}{name}", float(len(value) if isinstance(value, list) else value)
-
-
-def _tensorboard(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional extra
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step)

@@ -35,7 +35,8 @@ from rich.progress import (
 
 from tracoco.console import NotebookBar, in_notebook, say
 from tracoco.methods.health import PseudoLabelHealth
-from tracoco.runs.log import RunLog, StepRecord, UnlabelledRecord, rewind_log
+from tracoco.runs.log import RunLog, StepRecord, UnlabelledRecord, metrics, rewind_log
+from tracoco.tracking.tracker import UNTRACKED, Tracking
 
 WINDOW = 100
 """Steps whose mean is compared; so many at the start, when networks know nothing, are left out."""
@@ -237,6 +238,7 @@ class RunLogger:
         display: Display,
         *,
         advice: str,
+        tracking: Tracking = UNTRACKED,
     ) -> None:
         """Go on with the log of a run.
 
@@ -246,6 +248,7 @@ class RunLogger:
             labelled_fractions: each class's fraction of the labelled voxels, background first.
             display: where the run is shown.
             advice: what the method says would help, for the end of a warning.
+            tracking: is given the figures of each step.
         """
         history = rewind_log(folder / "log.jsonl", step)
         self._shares, self._advice = labelled_fractions, advice
@@ -259,8 +262,8 @@ class RunLogger:
             self._counted |= record.unlabelled is not None and record.unlabelled.weight > 0
             self._counted &= not record.lost
         self._doubted = any(each.unlabelled and each.unlabelled.doubted for each in history)
-        self._log = RunLog(folder, step)
-        self._display = display
+        self._log = RunLog(folder)
+        self._display, self._tracking = display, tracking
 
     def write(self, record: StepRecord) -> None:
         """Log and show one step."""
@@ -275,6 +278,7 @@ class RunLogger:
             self._display.say(f"step {record.step}: {line}")
         self._absent, self._restrained = absent, record.restrained
         self._log.write(record)
+        self._tracking.metrics(metrics(record), record.step)
         self._display.show(record)
 
     def _weight_news(self, record: StepRecord, now: UnlabelledRecord) -> Iterator[str]:

@@ -3,10 +3,11 @@
 Where its length is given in minutes, the steps are measured once and then recorded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -22,6 +23,14 @@ from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder, sound_checkpoint
 from tracoco.runs.limits import check_step
 from tracoco.text import short
+from tracoco.tracking.tracker import (
+    UNTRACKED,
+    Status,
+    TrackedRun,
+    Tracking,
+    check_installed,
+    open_trackers,
+)
 from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import (
     Process,
@@ -100,6 +109,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
     new run first measures how many steps fit into them, and a resumed one takes its recorded steps.
     """
     folder = RunFolder(out)
+    check_installed(config.tracking.trackers)
     with ExitStack() as stack:
         process = stack.enter_context(joined_process(device))
         stack.enter_context(locked_folder(folder, process))
@@ -141,9 +151,12 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
                 trainer.resume()
             if process.leads:
                 folder.renew_facts({"computed": asdict(acceleration)})
-        logger = None
+        logger, tracking = None, UNTRACKED
         if process.leads:
-            logger = stack.enter_context(opened_logger(experiment, trainer, console, length))
+            tracking = stack.enter_context(tracked(project.root, trainer))
+            logger = stack.enter_context(
+                opened_logger(experiment, trainer, console, length, tracking)
+            )
         steps, workers = experiment.config.training.length, experiment.config.data.workers
         pinned = process.device.type == "cuda"
         result = trainer.fit(
@@ -194,8 +207,36 @@ def found_pseudo_labels(
 
 
 @contextmanager
+def tracked(project: Path, trainer: Trainer) -> Iterator[Tracking]:
+    """The trackers of a run, which know its settings, and in the end how it ended."""
+    config = trainer.config
+    status: Status = "failed"
+    run = TrackedRun(trainer.folder, project.resolve().name, trainer.step)
+    tracking = open_trackers(run, config.tracking.trackers)
+    tracking.settings(dict(_by_dotted_name(config.model_dump(mode="json"))))
+    try:
+        yield tracking
+        status = "finished" if trainer.step == config.training.length else "stopped"
+    finally:
+        tracking.close(status)
+
+
+def _by_dotted_name(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting by the name that `--set` takes."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _by_dotted_name(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", value
+
+
+@contextmanager
 def opened_logger(
-    experiment: Experiment, trainer: Trainer, console: Console | None, length: str
+    experiment: Experiment,
+    trainer: Trainer,
+    console: Console | None,
+    length: str,
+    tracking: Tracking,
 ) -> Iterator[RunLogger]:
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.length
@@ -204,7 +245,9 @@ def opened_logger(
         for line in filter(None, (*announced, *trainer.acceleration.notes)):
             display.say(line)
         fractions, advice = experiment.labelled_fractions, trainer.method.advice
-        with RunLogger(trainer.folder, trainer.step, fractions, display, advice=advice) as logger:
+        with RunLogger(
+            trainer.folder, trainer.step, fractions, display, advice=advice, tracking=tracking
+        ) as logger:
             yield logger
 
 

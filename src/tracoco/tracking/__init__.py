@@ -1,0 +1,1 @@
+"""Experiment trackers: TensorBoard, MLflow and Weights & Biases behind one protocol."""
