@@ -3,12 +3,13 @@
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
@@ -73,6 +74,21 @@ def cut(array: NDArray[Any], view: View, place: Sequence[int]) -> NDArray[Any]:
     return plane.T  # the axes that are left are in order, and `across` comes before `up`
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CaseVolumes:
+    """One case in memory, [X, Y, Z] all on one grid; the first channel of its image."""
+
+    image: NDArray[np.float32]
+    truth: NDArray[Any]
+    prediction: NDArray[Any]
+    spacing_mm: Sequence[float]
+
+    def within(self, box: Part) -> "CaseVolumes":
+        """The part in a box."""
+        parts = {name: getattr(self, name)[box] for name in ("image", "truth", "prediction")}
+        return replace(self, **parts)
+
+
 TRUTH, PREDICTION = "#56b4e9", "#ffa600"
 """Blue and orange: told apart by readers with any of the common colour deficiencies."""
 BACKGROUND, INK = "#0d0f12", "#b9c0ca"
@@ -102,6 +118,35 @@ def draw_slice(image: NDArray[Any], label: NDArray[Any], spacing_mm: Sequence[fl
     draw_view(axes, near, outlines, view, place, spacing_mm)
     axes.set_title("")
     return png_address(figure)
+
+
+WIDTH_INCHES, MOST_INCHES = 9.6, 4.4
+TITLE_INCHES = 0.28
+
+
+def case_figure(case: CaseVolumes) -> Figure:
+    """Slices of a case through its structures, with the true and the predicted outlines."""
+    truth, prediction = case.truth != 0, case.prediction != 0
+    box = surroundings(truth | prediction, case.spacing_mm)
+    views, near = shown_views(truth.shape), case.within(box)
+    place = centre(truth[box] if truth.any() else prediction[box], case.spacing_mm)
+    lengths_mm = [size * mm for size, mm in zip(near.image.shape, case.spacing_mm, strict=True)]
+    figure, panels = _panels(views, lengths_mm)
+    outlines = [(near.truth, TRUTH, 2.8), (near.prediction, PREDICTION, 1.4)]
+    for axes, view in zip(panels, views, strict=True):
+        draw_view(axes, near.image, outlines, view, place, case.spacing_mm)
+    return figure
+
+
+def _panels(views: Sequence[View], lengths_mm: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """One panel a view, all in the same scale, so that lengths can be compared."""
+    widths = [lengths_mm[view.across] for view in views]
+    tallest = max(lengths_mm[view.up] for view in views)
+    height = min(MOST_INCHES, WIDTH_INCHES * tallest / sum(widths) + TITLE_INCHES)
+    figure = Figure((WIDTH_INCHES, height), dpi=DOTS_PER_INCH, facecolor=BACKGROUND)
+    grid = figure.add_gridspec(1, len(views), width_ratios=widths, wspace=0.03)
+    grid.update(left=0.005, right=0.995, bottom=0.01, top=1 - TITLE_INCHES / height)
+    return figure, [figure.add_subplot(grid[0, index]) for index in range(len(views))]
 
 
 def draw_view(
@@ -160,6 +205,16 @@ def _letter_edges(axes: Axes, view: View) -> None:
 
 def png_address(figure: Figure) -> str:
     """A figure as a `data:` address, so that a page needs no other file."""
+    return "data:image/png;base64," + base64.b64encode(_png(figure).getvalue()).decode()
+
+
+def figure_pixels(figure: Figure) -> NDArray[np.uint8]:
+    """A figure in colours, [height, width, 3]."""
+    return (255 * imread(_png(figure), format="png")[..., :3]).round().astype(np.uint8)
+
+
+def _png(figure: Figure) -> io.BytesIO:
     content = io.BytesIO()
     figure.savefig(content, format="png", facecolor=BACKGROUND)
-    return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
+    content.seek(0)
+    return content

@@ -11,7 +11,8 @@ import pytest
 
 from tracoco.evaluation.scores import Protocol
 from tracoco.project.splits import Splits
-from tracoco.reporting.page import case_pictures, write_report
+from tracoco.reporting.page import write_report
+from tracoco.reporting.pictures import case_pictures
 from tracoco.reporting.run_record import RunRecord
 
 if TYPE_CHECKING:

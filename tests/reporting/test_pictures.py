@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from samples import has_colour, pixels
 
 from tracoco.errors import UserError
-from tracoco.reporting.pictures import CaseVolumes, draw_case
-from tracoco.slices import PREDICTION, TRUTH
+from tracoco.reporting.pictures import draw_case
+from tracoco.slices import PREDICTION, TRUTH, CaseVolumes
 
 
 def block(*shape: int, start: int = 4, size: int = 4) -> NDArray[np.uint8]:

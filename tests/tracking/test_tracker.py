@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tracking.recorder import recorded
 from typer.testing import CliRunner
@@ -15,6 +16,7 @@ from tracoco.errors import UserError
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.runs.log import metrics, read_log
+from tracoco.slices import TRUTH
 from tracoco.tracking.tracker import TRACKERS, Kind, TrackedRun, check_installed, open_trackers
 from tracoco.training.distributed import Process
 from tracoco.training.trainer import Trainer
@@ -152,3 +154,49 @@ def test_a_damaged_record_of_trackers_is_named(tmp_path: Path, text: str) -> Non
     (tmp_path / "tracking.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"tracking\.json"):
         open_trackers(TrackedRun(tmp_path, "heart", 0))
+
+
+def test_pictures_of_a_validation_case_are_given_where_they_are_asked_for(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = recorded(monkeypatch)
+    settings = SMALL | {"tracking.pictures": True}
+    trained(project, tmp_path / "run", track="mlflow", settings=settings)
+    assert [(name, step) for name, _, step in recorder.given("picture")] == [
+        ("validation/picture", 1),
+        ("validation/picture", 3),
+    ]
+    _, picture, _ = recorder.given("picture")[0]
+    assert (picture.dtype, picture.shape[2]) == (np.uint8, 3)
+    blue = [int(TRUTH[place : place + 2], 16) for place in (1, 3, 5)]
+    assert (picture == blue).all(axis=2).any()  # the outline of what is to be found
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_the_report_is_given_with_pictures_only_where_they_are_asked_for(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, pictures: bool
+) -> None:
+    recorder, out = recorded(monkeypatch), tmp_path / "run"
+    settings = SMALL | {"training.steps": 2, "tracking.pictures": pictures}
+    run = trained(project, out, track="mlflow", settings=settings)
+    labels = out / "predictions" / "validation"
+    run.predict(project, labels, part="validation", device="cpu", progress=False)
+    tc.evaluate(labels, project)
+    page = tc.report(run).read_text(encoding="utf-8")
+    assert page.count("<img") == 1  # in the folder of the run it has its pictures in any case
+    ((name, text),) = recorder.given("artefact")
+    assert name == "report.html"
+    assert text.count("<img") == int(pictures)
+    assert ("<iframe" in text) == pictures  # the viewer shows voxels
+    assert "Cases of validation" in text
+    assert recorder.given("open")[-1][1] == "first"
+    assert recorder.calls[-1] == ("close", None)
+
+
+def test_the_report_of_a_run_that_nobody_tracks_is_given_to_nobody(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(project, tmp_path / "run", settings=SMALL | {"training.steps": 1})
+    recorder = recorded(monkeypatch, "tensorboard")
+    tc.report(run)
+    assert recorder.calls == []

@@ -37,8 +37,8 @@ def test_a_run_is_kept_offline_in_its_folder_and_resumed_under_its_id(
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "name-of-this-machine")
     (tmp_path / "report.html").write_text("a report", encoding="utf-8")
-    for steps in ((0, 1), (1, 2)):
-        tracking = open_trackers(TrackedRun(run.folder, run.project, steps[0]), ["wandb"])
+    for steps, project in (((0, 1), run.project), ((1, 2), "renamed")):
+        tracking = open_trackers(TrackedRun(run.folder, project, steps[0]), ["wandb"])
         tracking.settings({"training.steps": 3, "data.crop": [16, 16, 8]})
         for step in steps:
             tracking.metrics({"loss": 1.0 / (step + 1)}, step)
@@ -46,7 +46,8 @@ def test_a_run_is_kept_offline_in_its_folder_and_resumed_under_its_id(
         tracking.artefact(tmp_path / "report.html")
         tracking.close("stopped")
     wandb.teardown()  # as at the end of a process: what is left is written
-    id_ = recorded_ids(run.folder)["wandb"]
+    project, id_ = recorded_ids(run.folder)["wandb"].split("/")
+    assert project == "heart-left"  # a name that W&B takes
     kept = sorted((run.folder / "wandb").glob("offline-run-*"))
     assert {folder.name.rpartition("-")[2] for folder in kept} == {id_}
     for folder in kept:
@@ -54,7 +55,7 @@ def test_a_run_is_kept_offline_in_its_folder_and_resumed_under_its_id(
         assert b"training.steps" in content
         assert b"loss" in content
         assert b"name-of-this-machine" not in content
-        assert b"heart-left" in content  # a name that W&B takes
+        assert project.encode() in content
         assert (folder / "files" / "report.html").read_text(encoding="utf-8") == "a report"
         assert list((folder / "files").rglob("case*.png"))
         assert not list(folder.rglob("wandb-metadata.json"))

@@ -4,8 +4,9 @@ It is read without scripts. A viewer of a few cases is in a frame of its own, wh
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -15,11 +16,12 @@ from tracoco.evaluation.context_sensitivity import read_context
 from tracoco.files import write_text
 from tracoco.lock import only_writer
 from tracoco.methods import find_row
-from tracoco.reporting import charts, details, headline, pictures
-from tracoco.reporting.pictures import read_case
+from tracoco.reporting import charts, details, headline
+from tracoco.reporting.pictures import case_pictures
 from tracoco.reporting.pseudo_labels import health_charts
-from tracoco.reporting.run_record import RunRecord, ScoreSet, worst_median_best
+from tracoco.reporting.run_record import RunRecord, worst_median_best
 from tracoco.reporting.tables import context_meaning, context_remarks
+from tracoco.tracking.tracker import recorded_trackers
 from tracoco.viewer.cases import find_cases_to_view
 from tracoco.viewer.page import frame, one_file
 
@@ -27,18 +29,6 @@ SHOWN_CASES = 30
 """Cases of a table that are seen at once; the others are folded away."""
 VIEWER_MB = 6.0
 """Largest size of the volumes of the viewer in a report."""
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A case to look at; where it cannot be drawn, `reason` says why."""
-
-    rank: str
-    case: str
-    dice: float | None
-    missed: bool
-    source: str = ""
-    reason: str = ""
 
 
 def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
@@ -52,10 +42,26 @@ def write_report(run: Path, scores: Sequence[Path] = ()) -> Path:
     record = RunRecord.read(run, scores)
     with only_writer(run, "report", of="report"):  # also of a run that is being trained
         write_text(path, render(record))
+        _give_to_trackers(record, path)
     return path
 
 
-def render(run: RunRecord) -> str:
+def _give_to_trackers(run: RunRecord, path: Path) -> None:
+    """The report as an artefact: without pictures of patients, unless the settings allow them."""
+    tracking = recorded_trackers(run.root)
+    if not tracking:
+        return
+    if run.config.tracking.pictures:
+        tracking.artefact(path)
+    else:
+        with TemporaryDirectory() as folder:
+            plain = Path(folder) / path.name
+            write_text(plain, render(run, pictures=False))
+            tracking.artefact(plain)
+    tracking.close()
+
+
+def render(run: RunRecord, *, pictures: bool = True) -> str:
     """The page as text."""
     method = find_row(run.method)
     idea = method.idea if method else ""
@@ -74,12 +80,12 @@ def render(run: RunRecord) -> str:
             validation=charts.validation_chart(run.log),
             rate=charts.rate_chart(run.log),
             health=health_charts(run),
-            sets=[(each, case_pictures(each)) for each in run.scores],
+            sets=[(each, case_pictures(each) if pictures else []) for each in run.scores],
             context=read_context(run.root),
             shown_cases=SHOWN_CASES,
             colours={"truth": slices.TRUTH, "prediction": slices.PREDICTION},
             details=details,
-            viewer=viewer_frame(run),
+            viewer=viewer_frame(run) if pictures else "",
         )
     )
 
@@ -98,21 +104,6 @@ def viewer_frame(run: RunRecord) -> str:
         return frame(one_file(replace(found, cases=cases, notes=()), VIEWER_MB), "Viewer", 640)
     except UserError:
         return ""
-
-
-def case_pictures(scores: ScoreSet) -> list[Picture]:
-    """The worst, the median and the best case."""
-    return [
-        _picture(scores, Picture(rank, case.case, case.dice, case.missed))
-        for rank, case in worst_median_best(scores.cases)
-    ]
-
-
-def _picture(scores: ScoreSet, picture: Picture) -> Picture:
-    try:
-        return replace(picture, source=pictures.draw_case(read_case(scores, picture.case)))
-    except UserError as error:
-        return replace(picture, reason=str(error))
 
 
 def environment() -> Environment:

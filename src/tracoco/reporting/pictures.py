@@ -1,49 +1,43 @@
-"""A picture of a case: three slices, with the true and the predicted outline over them."""
+"""The pictures of a report: cases to look at, in slices with true and predicted outlines."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import Pair, pair_files, read_pair
 from tracoco.project.labels import LabelRule
-from tracoco.reporting.run_record import ScoreSet
+from tracoco.reporting.run_record import ScoreSet, worst_median_best
 from tracoco.scans.reader import read_images
-from tracoco.scans.scan import Spacing
-from tracoco.slices import (
-    BACKGROUND,
-    DOTS_PER_INCH,
-    PREDICTION,
-    TRUTH,
-    Part,
-    View,
-    centre,
-    draw_view,
-    png_address,
-    shown_views,
-    surroundings,
-)
+from tracoco.slices import CaseVolumes, case_figure, png_address
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CaseVolumes:
-    """One case in memory, [X, Y, Z] all on one grid; the first channel of its image."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A case to look at; where it cannot be drawn, `reason` says why."""
 
-    image: NDArray[np.float32]
-    truth: NDArray[Any]
-    prediction: NDArray[Any]
-    spacing_mm: Spacing
+    rank: str
+    case: str
+    dice: float | None
+    missed: bool
+    source: str = ""
+    reason: str = ""
 
-    def within(self, box: Part) -> "CaseVolumes":
-        """The part in a box."""
-        parts = {name: getattr(self, name)[box] for name in ("image", "truth", "prediction")}
-        return replace(self, **parts)
+
+def case_pictures(scores: ScoreSet) -> list[Picture]:
+    """The worst, the median and the best case."""
+    return [
+        _picture(scores, Picture(rank, case.case, case.dice, case.missed))
+        for rank, case in worst_median_best(scores.cases)
+    ]
+
+
+def _picture(scores: ScoreSet, picture: Picture) -> Picture:
+    try:
+        return replace(picture, source=draw_case(read_case(scores, picture.case)))
+    except UserError as error:
+        return replace(picture, reason=str(error))
 
 
 def read_case(scores: ScoreSet, case: str) -> CaseVolumes:
@@ -72,32 +66,8 @@ def _label_files(scores: ScoreSet, case: str) -> Pair:
     return pair
 
 
-WIDTH_INCHES, MOST_INCHES = 9.6, 4.4
-TITLE_INCHES = 0.28
-
-
 def draw_case(case: CaseVolumes) -> str:
     """The picture as a `data:` address, so that the page needs no other file."""
-    truth, prediction = case.truth != 0, case.prediction != 0
-    if not (truth | prediction).any():
+    if not (case.truth.any() or case.prediction.any()):
         raise UserError("neither the truth nor the prediction has a structure to show")
-    box = surroundings(truth | prediction, case.spacing_mm)
-    views, near = shown_views(truth.shape), case.within(box)
-    place = centre(truth[box] if truth.any() else prediction[box], case.spacing_mm)
-    lengths_mm = [size * mm for size, mm in zip(near.image.shape, case.spacing_mm, strict=True)]
-    figure, panels = _panels(views, lengths_mm)
-    outlines = [(near.truth, TRUTH, 2.8), (near.prediction, PREDICTION, 1.4)]
-    for axes, view in zip(panels, views, strict=True):
-        draw_view(axes, near.image, outlines, view, place, case.spacing_mm)
-    return png_address(figure)
-
-
-def _panels(views: Sequence[View], lengths_mm: Sequence[float]) -> tuple[Figure, list[Axes]]:
-    """One panel a view, all in the same scale, so that lengths can be compared."""
-    widths = [lengths_mm[view.across] for view in views]
-    tallest = max(lengths_mm[view.up] for view in views)
-    height = min(MOST_INCHES, WIDTH_INCHES * tallest / sum(widths) + TITLE_INCHES)
-    figure = Figure((WIDTH_INCHES, height), dpi=DOTS_PER_INCH, facecolor=BACKGROUND)
-    grid = figure.add_gridspec(1, len(views), width_ratios=widths, wspace=0.03)
-    grid.update(left=0.005, right=0.995, bottom=0.01, top=1 - TITLE_INCHES / height)
-    return figure, [figure.add_subplot(grid[0, index]) for index in range(len(views))]
+    return png_address(case_figure(case))

@@ -30,7 +30,7 @@ class TrackedRun:
 
     folder: Path
     project: str
-    """Name of the project, under which trackers keep the runs."""
+    """Name of the project, under which trackers keep new runs."""
     step: int
     """The first step that is still to be taken."""
 
@@ -108,6 +108,9 @@ class Tracking:
     def __init__(self, trackers: Mapping[str, Tracker]) -> None:
         self._trackers = dict(trackers)
 
+    def __bool__(self) -> bool:
+        return bool(self._trackers)
+
     def settings(self, values: Mapping[str, Any]) -> None:
         """Keep the resolved settings by name."""
         self._each(lambda tracker: tracker.settings(values))
@@ -151,16 +154,29 @@ def open_trackers(run: TrackedRun, names: Collection[str] = ()) -> Tracking:
     """
     known = recorded_ids(run.folder)
     always = (ALWAYS,) if TRACKERS[ALWAYS].installed else ()
-    opened: dict[str, Tracker] = {}
-    for name in dict.fromkeys((*always, *known, *names)):
-        try:
-            opened[name] = TRACKERS[name].open(run, known.get(name))
-        except Exception as error:  # noqa: BLE001 - no fault of a library may end a training
-            _warn(name, error)
+    opened = _opened(run, (*always, *known, *names), known)
     ids = known | {name: tracker.id for name, tracker in opened.items() if tracker.id}
     if ids != known:
         write_json(run.folder / RECORD, ids)
     return Tracking(opened)
+
+
+def recorded_trackers(folder: Path) -> Tracking:
+    """The trackers that a run's folder names, to give them more after the training."""
+    known = recorded_ids(folder)
+    return Tracking(_opened(TrackedRun(folder, "", 0), known, known))
+
+
+def _opened(
+    run: TrackedRun, names: Collection[str], known: Mapping[str, str]
+) -> dict[str, Tracker]:
+    found: dict[str, Tracker] = {}
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = TRACKERS[name].open(run, known.get(name))
+        except Exception as error:  # noqa: BLE001 - no fault of a library may end a training
+            _warn(name, error)
+    return found
 
 
 def recorded_ids(folder: Path) -> dict[str, str]:

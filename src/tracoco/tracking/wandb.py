@@ -42,17 +42,19 @@ class WeightsAndBiases:
         asked = theirs.model_fields_set
         added = {name: value for name, value in NOT_COLLECTED.items() if name not in asked}
         added["host"] = os.environ.get("WANDB_HOST", "")  # W&B has found its name by itself
+        project, _, of_run = (id_ or "").rpartition("/")
+        project = project or theirs.project or run.project.translate(FORBIDDEN)[:MOST_CHARACTERS]
         self._run: Any = wandb.init(
-            project=theirs.project or run.project.translate(FORBIDDEN)[:MOST_CHARACTERS],
+            project=project,
             name=theirs.run_name or run.folder.name,
-            id=id_,
+            id=of_run or None,
             resume="allow",
             mode=theirs.mode if "mode" in asked else "offline",
             dir=os.environ.get("WANDB_DIR") or str(run.folder),
             reinit="create_new",
             settings=wandb.Settings(**added),
         )
-        self.id: str = self._run.id
+        self.id = f"{project}/{self._run.id}"
         # W&B's own steps only grow, but a resumed run takes some steps again.
         self._run.define_metric("*", step_metric="step")
 

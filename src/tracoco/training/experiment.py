@@ -12,7 +12,7 @@ from tracoco.data.crop_pair import CropRule
 from tracoco.data.crop_positions import has_room
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
-from tracoco.evaluation.validation import mean_dice
+from tracoco.evaluation.validation import Show, mean_dice
 from tracoco.geometry import Size
 from tracoco.inference.windows import check_windows
 from tracoco.methods import dropped_settings, method_row, resolved_choice
@@ -311,7 +311,9 @@ class Experiment:
             "plan.yaml and run `tracoco prepare` again to follow it"
         ]
 
-    def validation(self, process: Process, stop: StopRequest | None = None) -> Validate | None:
+    def validation(
+        self, process: Process, stop: StopRequest | None = None, show: Show | None = None
+    ) -> Validate | None:
         """A function that scores a method on the cases that choose `best`, if there are any.
 
         With a request to stop it raises `Stopped` instead.
@@ -321,7 +323,8 @@ class Experiment:
             return None
 
         def validate(method: Method) -> float:
-            return mean_dice(method, cases, self.crop, config.inference, process.device, stop)
+            device = process.device
+            return mean_dice(method, cases, self.crop, config.inference, device, stop, show=show)
 
         return validate
 

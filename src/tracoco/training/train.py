@@ -9,6 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from tracoco.config import Config
@@ -16,12 +18,17 @@ from tracoco.console import say
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import batches
 from tracoco.errors import UserError
+from tracoco.evaluation.validation import Show
 from tracoco.lock import InUse, only_writer
 from tracoco.methods import method_row
 from tracoco.processes import StopRequest, stop_on_signals
 from tracoco.project.folder import Project
+from tracoco.project.plan import Plan
+from tracoco.project.preprocess import is_structure
+from tracoco.project.store import StoredCase
 from tracoco.runs.folder import RunFolder, sound_checkpoint
 from tracoco.runs.limits import check_step
+from tracoco.slices import CaseVolumes, case_figure, figure_pixels
 from tracoco.text import short
 from tracoco.tracking.tracker import (
     UNTRACKED,
@@ -163,7 +170,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             batches(experiment.source(process), trainer.step, steps, workers, pinned=pinned),
             logger,
             stop,
-            experiment.validation(process, stop),
+            experiment.validation(process, stop, shown_case(tracking, trainer, experiment.plan)),
         )
         if result.ended_with:
             folder.renew_facts({"ended_with": asdict(result.ended_with)})
@@ -219,6 +226,27 @@ def tracked(project: Path, trainer: Trainer) -> Iterator[Tracking]:
         status = "finished" if trainer.step == config.training.length else "stopped"
     finally:
         tracking.close(status)
+
+
+def shown_case(tracking: Tracking, trainer: Trainer, plan: Plan) -> Show | None:
+    """What gives trackers a picture of a case that is validated; None where nobody asked for it."""
+    if not trainer.config.tracking.pictures:
+        return None
+    axes = np.argsort(plan.stored_axes)
+
+    def show(case: StoredCase, found: NDArray[Any]) -> None:
+        truth = case.label()
+        volumes = CaseVolumes(
+            image=case.image()[0].transpose(axes),
+            truth=np.where(is_structure(truth), truth, 0).transpose(axes),
+            prediction=found.transpose(axes),
+            spacing_mm=[case.spacing_mm[axis] for axis in axes],
+        )
+        if volumes.truth.any() or volumes.prediction.any():
+            pixels = figure_pixels(case_figure(volumes))
+            tracking.picture("validation/picture", pixels, trainer.step - 1)
+
+    return show
 
 
 def _by_dotted_name(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
