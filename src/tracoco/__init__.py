@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from tracoco.api.doctor import DoctorReport, doctor
     from tracoco.api.labelling import UpdateResult, next_scans, serve, update
     from tracoco.api.own_loops import build_method, crop_pair
-    from tracoco.api.plans import PlanResult, plan
+    from tracoco.api.plans import PlanResult, check, plan
     from tracoco.api.predictions import predict
-    from tracoco.api.projects import InitResult, check, init, prepare
+    from tracoco.api.projects import InitResult, init, prepare
     from tracoco.api.runs import Run, compare, evaluate, report, train
     from tracoco.api.self_training import self_train
     from tracoco.api.studies import benchmark, context, paper, run_demo
@@ -76,9 +76,9 @@ _HOMES = {
     "tracoco.api.doctor": ("DoctorReport", "doctor"),
     "tracoco.api.labelling": ("UpdateResult", "next_scans", "serve", "update"),
     "tracoco.api.own_loops": ("build_method", "crop_pair"),
-    "tracoco.api.plans": ("PlanResult", "plan"),
+    "tracoco.api.plans": ("PlanResult", "check", "plan"),
     "tracoco.api.predictions": ("predict",),
-    "tracoco.api.projects": ("InitResult", "check", "init", "prepare"),
+    "tracoco.api.projects": ("InitResult", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "evaluate", "report", "train"),
     "tracoco.api.self_training": ("self_train",),
     "tracoco.api.studies": ("benchmark", "context", "paper", "run_demo"),

@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from samples import PLAIN, write_scan
 
-from tracoco.api.projects import check, init, prepare
+from tracoco.api.plans import check
+from tracoco.api.projects import init, prepare
 from tracoco.config import DataConfig
 from tracoco.data.crop_pair import CropRule
 from tracoco.data.source import BatchSource

@@ -1,19 +1,22 @@
-"""Show, explain or remake the plan of a project: what `tracoco plan` calls."""
+"""Judge a project: what `tracoco plan` and `tracoco check` call."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import OutOfMemoryError
 
-from tracoco.api.projects import ProjectPath, opened_project
+from tracoco.api.projects import ProjectPath, folder_of, opened_project
 from tracoco.config import Config
-from tracoco.console import say
+from tracoco.console import counted, progress_console, say
 from tracoco.errors import UserError, first_line
 from tracoco.geometry import total_stride
 from tracoco.networks import NETWORKS
 from tracoco.presets import load_config
+from tracoco.project.check.check import Checked, TrainingNeeds, gather
+from tracoco.project.check.check import check as check_material
+from tracoco.project.check.problems import Row, noted
 from tracoco.project.explain import explain_plan, plans_by_memory
 from tracoco.project.explain_values import Reason
 from tracoco.project.fingerprint import Fingerprint, read_fingerprint
@@ -193,3 +196,36 @@ def _growth(values: Plan, fingerprint: Fingerprint) -> Iterator[PlanForMemory]:
             plan.precision,
             round(needed[plan.model_dump_json()] / 1e9, 2),
         )
+
+
+def check(path: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Checked:
+    """Open every scan of a project, or of a folder before `init`, and list all problems.
+
+    For a project without errors, also estimate the time and the memory of a training.
+
+    Args:
+        path: a project, or a folder of scans.
+        workers: processes that read scans; as many as suit the machine by default.
+        progress: show progress on standard error.
+    """
+    material = gather(folder_of(path))
+    console = progress_console() if progress else None
+    with counted("checking", len(material.cases), console) as on_case:
+        checked = check_material(material, on_case, workers)
+    if material.plan is None or checked.exit_code == 2:
+        return checked
+    refused: list[Row] = []
+    with noted(refused, file=material.root / "plan.yaml"):
+        training = _training_needs(material.plan, progress=progress)
+        return replace(checked, training=training)
+    return replace(checked, rows=(*refused, *checked.rows))
+
+
+def _training_needs(plan: Plan, *, progress: bool) -> TrainingNeeds:
+    """Of a training with the default settings: time by a step on small crops, memory counted."""
+    config = resolved(Config(), plan)
+    if progress:
+        say("counting what a training step takes, about ten seconds")
+    memory = step_memory(config, plan)
+    steps = config.training.length
+    return TrainingNeeds(memory.kept if memory else None, step_seconds(config, plan) * steps, steps)

@@ -1,4 +1,4 @@
-"""Create, check and prepare a project: what `tracoco init`, `check` and `prepare` call."""
+"""Create and prepare a project: what `tracoco init` and `prepare` call."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -8,14 +8,10 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Literal
 
-from tracoco.config import Config
-from tracoco.console import counted, progress_console, say
+from tracoco.console import counted, progress_console
 from tracoco.errors import UserError, raise_all
 from tracoco.lock import only_writer
 from tracoco.processes import interrupted_by_signals
-from tracoco.project.check.check import Checked, TrainingNeeds, gather
-from tracoco.project.check.check import check as check_material
-from tracoco.project.check.problems import Row, noted
 from tracoco.project.create import (
     Proposal,
     SplitChoice,
@@ -24,18 +20,16 @@ from tracoco.project.create import (
     propose,
 )
 from tracoco.project.folder import Project
+from tracoco.project.folds import chosen_folding
 from tracoco.project.label_table import AS_DRAWN, LabelChoice
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
 from tracoco.project.machine import Device
-from tracoco.project.plan import Plan
 from tracoco.project.prepare import prepare as fill_store
 from tracoco.project.transaction import remove_abandoned
 from tracoco.project.update import Update, apply_update, propose_update
-from tracoco.runs.build import resolved
 from tracoco.shards import Shard, shard_of
 from tracoco.studies.paper.case_lists import listed_splits
 from tracoco.studies.paper.downloads import PaperData, find_paper_data, write_scans
-from tracoco.training.step_cost import step_memory, step_seconds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,6 +137,8 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
     update: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
+    folds: int | None = None,
+    stratify: bool = False,
     seed: int = 0,
     progress: bool = True,
 ) -> InitResult:
@@ -173,7 +169,10 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         update: add new scans and labels to the project that is there.
         dry_run: find out the pairing and write nothing.
         workers: processes that read scans.
-        seed: decides which cases are drawn for validation and test.
+        folds: deal the labelled cases to so many folds for cross-validation, by patient; with
+            `update`, only in a project that has none.
+        stratify: give every fold small and large structures, by their volume in the labels.
+        seed: decides which cases are drawn for validation and test, and how folds are dealt.
         progress: show progress on standard error.
     """
     request = _Request(
@@ -181,7 +180,14 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         out=None if out is None else Path(out),
         labels=None if labels is None else Path(labels),
         layout=layout,
-        choice=SplitChoice(validation, test, seed, hide_labels, group_pattern),
+        choice=SplitChoice(
+            validation,
+            test,
+            seed,
+            hide_labels,
+            group_pattern,
+            folding=chosen_folding(folds, stratify=stratify, seed=seed),
+        ),
         drawn=LabelChoice(
             ignore_label, drawn_slices, None if label_table is None else Path(label_table)
         ),
@@ -197,39 +203,6 @@ def init(  # noqa: PLR0913 - each is an option of the command, with the same def
         console=progress_console() if progress else None,
     )
     return _update(request) if update else _create(request)
-
-
-def check(path: ProjectPath, *, workers: int | None = None, progress: bool = True) -> Checked:
-    """Open every scan of a project, or of a folder before `init`, and list all problems.
-
-    For a project without errors, also estimate the time and the memory of a training.
-
-    Args:
-        path: a project, or a folder of scans.
-        workers: processes that read scans; as many as suit the machine by default.
-        progress: show progress on standard error.
-    """
-    material = gather(folder_of(path))
-    console = progress_console() if progress else None
-    with counted("checking", len(material.cases), console) as on_case:
-        checked = check_material(material, on_case, workers)
-    if material.plan is None or checked.exit_code == 2:
-        return checked
-    refused: list[Row] = []
-    with noted(refused, file=material.root / "plan.yaml"):
-        training = _training_needs(material.plan, progress=progress)
-        return replace(checked, training=training)
-    return replace(checked, rows=(*refused, *checked.rows))
-
-
-def _training_needs(plan: Plan, *, progress: bool) -> TrainingNeeds:
-    """Of a training with the default settings: time by a step on small crops, memory counted."""
-    config = resolved(Config(), plan)
-    if progress:
-        say("counting what a training step takes, about ten seconds")
-    memory = step_memory(config, plan)
-    steps = config.training.length
-    return TrainingNeeds(memory.kept if memory else None, step_seconds(config, plan) * steps, steps)
 
 
 def prepare(
@@ -281,7 +254,7 @@ def _create(request: _Request) -> InitResult:
                 workers=request.workers,
                 on_case=on_case,
             )
-    return InitResult(project, replace(proposal, origin=project.load_origin()))
+    return InitResult(project, _as_written(proposal, project))
 
 
 def _update(request: _Request) -> InitResult:
@@ -297,15 +270,18 @@ def _update(request: _Request) -> InitResult:
     with nullcontext() if request.dry_run else only_writer(project.root, "init --update"):
         if not request.dry_run:
             remove_abandoned(project.root)
-        update = propose_update(project, found, request.drawn)
+        update = propose_update(project, found, request.drawn, request.choice.folding)
         if update.changed and not request.dry_run:
             scans = len(update.proposal.cases)
             with counted("reading scans", scans, request.console) as on_case:
                 apply_update(project, update, workers=request.workers, on_case=on_case)
-            update = replace(
-                update, proposal=replace(update.proposal, origin=project.load_origin())
-            )
+            update = replace(update, proposal=_as_written(update.proposal, project))
     return InitResult(project, update.proposal, update)
+
+
+def _as_written(proposal: Proposal, project: Project) -> Proposal:
+    """The proposal with what is known since its scans were read."""
+    return replace(proposal, splits=project.load_splits(), origin=project.load_origin())
 
 
 def _found(request: _Request) -> Found:

@@ -37,7 +37,7 @@ def check(
 
     Example: tracoco check heart
     """
-    from tracoco.api.projects import check as check_scans
+    from tracoco.api.plans import check as check_scans
 
     checked = check_scans(path, workers=workers)
     if as_json:

@@ -79,6 +79,13 @@ def init(
         int | None,
         typer.Option(min=1, help="Number of processes. Default: chosen by machine and data."),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Deal labelled cases to N folds for cross-validation."),
+    ] = None,
+    stratify: Annotated[
+        bool, typer.Option("--stratify", help="With --folds: small and large structures in each.")
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -112,6 +119,8 @@ def init(
         update=update,
         dry_run=dry_run,
         workers=workers,
+        folds=folds,
+        stratify=stratify,
         seed=seed,
         progress=not as_json,
     )
@@ -157,9 +166,11 @@ def pairing_table(proposal: "Proposal", update: "Update | None" = None) -> Table
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("case", "image", "label", "group", "part", *(["change"] if update else [])):
         table.add_column(column, overflow="fold")
-    part_of = _parts(proposal)
+    part_of, fold_of = _parts(proposal), _folds(proposal)
     for case in proposal.cases:
-        cells = [case.id, _images(case), _label(case), case.group or "", part_of.get(case.id, "")]
+        part = part_of.get(case.id, "")
+        part += f", fold {fold_of[case.id]}" if case.id in fold_of else ""
+        cells = [case.id, _images(case), _label(case), case.group or "", part]
         cells += [update.change(case.id)] if update else []
         table.add_row(*map(escape, cells))
     return table
@@ -180,11 +191,13 @@ def _print_notes(proposal: "Proposal") -> None:
         print(f"results will say: {proposal.origin.watermark}")
     counts = [f"{len(ids)} {part}" for part, ids in proposal.splits.parts.items()]
     print(f"{', '.join(counts)} cases")
+    if proposal.folding and not proposal.splits.folds:
+        print(f"{proposal.folding.folds} folds are dealt once the scans are read")
 
 
 def pairing_json(proposal: "Proposal", update: "Update | None" = None) -> dict[str, Any]:
     """The same for a program."""
-    part_of = _parts(proposal)
+    part_of, fold_of = _parts(proposal), _folds(proposal)
     rows = [
         {
             "id": case.id,
@@ -193,6 +206,7 @@ def pairing_json(proposal: "Proposal", update: "Update | None" = None) -> dict[s
             "group": case.group,
             "part": part_of.get(case.id),
             "hidden": case.id in proposal.splits.hidden,
+            **({"fold": fold_of[case.id]} if case.id in fold_of else {}),
             **({"change": update.change(case.id)} if update else {}),
         }
         for case in proposal.cases
@@ -208,6 +222,11 @@ def pairing_json(proposal: "Proposal", update: "Update | None" = None) -> dict[s
 
 def _parts(proposal: "Proposal") -> dict[str, str]:
     return {id_: part for part, ids in proposal.splits.parts.items() for id_ in ids}
+
+
+def _folds(proposal: "Proposal") -> dict[str, int]:
+    folds = enumerate(proposal.splits.folds, start=1)
+    return {id_: number for number, fold in folds for id_ in fold}
 
 
 def _images(case: "Case") -> str:

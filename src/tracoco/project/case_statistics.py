@@ -47,6 +47,8 @@ class CaseStatistics:
     """One a channel."""
     content_shape: Shape | None = None
     """Without the margin in which nothing changes; None where only the header is known."""
+    structures_ml: float | None = None
+    """Volume of all structures of the label together; None where the label was not opened."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from tracoco.lock import only_writer, own_content
 from tracoco.project.cases import Case, write_cases
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
 from tracoco.project.folder import Origin, Project, write_origin
+from tracoco.project.folds import Folding, check_folding, fold_note, with_folds
 from tracoco.project.label_table import (
     AS_DRAWN,
     LabelChoice,
@@ -128,6 +129,8 @@ class SplitChoice:
     group_pattern: str | None = None
     lists: Callable[[Sequence[Case]], Splits] | None = None
     """Says which case goes where, in place of a draw."""
+    folding: Folding | None = None
+    """How the labelled cases are dealt for cross-validation; not at all if None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ class Proposal:
     origin: Origin
     structures: Mapping[int, Structure] = field(default_factory=dict)
     """Those that the data names, by their value in the project."""
+    folding: Folding | None = None
+    """Folds are dealt once the scans are read: copies of a scan stay together."""
 
     @property
     def rule(self) -> LabelRule:
@@ -157,6 +162,8 @@ def propose(
     drawn = _divided(cases, found, choice)
     splits = hide_labels(drawn, choice.hide_labels)
     check_splits(splits, cases, "the split")
+    if choice.folding:
+        check_folding(choice.folding, splits, cases)
     notes = list(found.notes)
     if splits.hidden:
         notes.append(
@@ -170,7 +177,7 @@ def propose(
     structures = names_in_files(annotated, found.class_names, ignore)
     names = {value: structure.name for value, structure in structures.items()}
     cases = with_drawn(cases, labels, names, new=[case.id for case in cases])
-    return Proposal(cases, splits, origin, structures)
+    return Proposal(cases, splits, origin, structures, choice.folding)
 
 
 def _divided(cases: Sequence[Case], found: Found, choice: SplitChoice) -> Splits:
@@ -246,7 +253,7 @@ def create_project(  # noqa: PLR0913  # the same
     find_machine(device, memory_gb)  # what cannot be planned for is told before scans are read
     cases, splits = proposal.cases, proposal.splits
     fingerprint = take_fingerprint(cases, splits, proposal.rule, on_case=on_case, workers=workers)
-    proposal = with_duplicates_noted(proposal, fingerprint)
+    proposal = with_scans_read(proposal, fingerprint)
     known = proposal.origin.plan
     plan = make_plan(fingerprint, dimensions, overrides=known, memory_gb=memory_gb, device=device)
     check_structures(cases, plan.label_values)
@@ -276,12 +283,18 @@ def with_structures(plan: Plan, known: Mapping[int, Structure]) -> Plan:
     return plan.model_copy(update={"class_names": names, "class_colours": tuple(colours)})
 
 
-def with_duplicates_noted(proposal: Proposal, fingerprint: Fingerprint) -> Proposal:
-    """The proposal with a note for each image that is there twice; refused where that leaks."""
-    notes = check_duplicates(fingerprint.copies, proposal.cases, proposal.splits)
+def with_scans_read(proposal: Proposal, fingerprint: Fingerprint) -> Proposal:
+    """The proposal with its folds, and a note for each image that is there twice.
+
+    It is refused where copies of an image would leak.
+    """
+    splits = with_folds(proposal.splits, proposal.cases, fingerprint, proposal.folding)
+    notes = check_duplicates(fingerprint.copies, proposal.cases, splits)
+    if proposal.folding:
+        notes.append(fold_note(splits, proposal.folding))
     every = tuple(dict.fromkeys((*proposal.origin.notes, *notes)))
     origin = replace(proposal.origin, notes=every)
-    return replace(proposal, origin=origin)
+    return replace(proposal, splits=splits, origin=origin)
 
 
 def write_project(

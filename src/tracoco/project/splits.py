@@ -79,10 +79,12 @@ class Splits:
     test: tuple[str, ...]
     hidden: tuple[str, ...] = ()
     """Those of the unlabelled cases that have a label, left unread to see what fewer labels do."""
+    folds: tuple[tuple[str, ...], ...] = ()
+    """The labelled cases dealt for cross-validation; a case of none is learnt from in every run."""
 
     def __post_init__(self) -> None:
         """Refuse a split that leaks, or that has nothing to learn from."""
-        raise_all(_problems(self.parts, self.hidden))
+        raise_all([*_problems(self.parts, self.hidden), *_fold_problems(self.folds, self.test)])
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
@@ -117,17 +119,26 @@ def check_splits(splits: Splits, cases: Sequence[Case], source: str) -> None:
         for id_ in sorted(splits.annotated & known.keys())
         if known[id_].label is None
     ]
+    folds = {f"fold {number}": fold for number, fold in enumerate(splits.folds, start=1)}
+    problems += [
+        f"{source} has case '{id_}' in {name}, but not under labelled; list it there, or take it "
+        "off the fold"
+        for name, fold in folds.items()
+        for id_ in fold
+        if id_ not in splits.labelled
+    ]
     problems += [
         f"{source}: {problem}. Move them together, or take one out"
-        for problem in divided_groups(splits.parts, cases)
+        for parts in (splits.parts, folds)
+        for problem in divided_groups(parts, cases)
     ]
     raise_all(problems)
 
 
 def write_splits(path: Path, splits: Splits) -> None:
     """Write splits.json, which a person may edit."""
-    hidden = {"hidden": splits.hidden} if splits.hidden else {}
-    write_json(path, splits.parts | hidden)
+    more = {"hidden": splits.hidden, "folds": splits.folds}
+    write_json(path, splits.parts | {name: ids for name, ids in more.items() if ids})
 
 
 def read_splits(path: Path) -> Splits:
@@ -141,6 +152,7 @@ class _File(Settings):
     validation: tuple[CaseId, ...] = ()
     test: tuple[CaseId, ...] = ()
     hidden: tuple[CaseId, ...] = ()
+    folds: tuple[tuple[CaseId, ...], ...] = ()
 
 
 def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[str]:
@@ -161,6 +173,25 @@ def _problems(parts: dict[str, tuple[str, ...]], hidden: Sequence[str]) -> list[
             f"hidden cases are not among the unlabelled ones: {_quoted(misplaced)}. List them "
             "there, or take them off 'hidden'"
         )
+    return problems
+
+
+def _fold_problems(folds: Sequence[Sequence[str]], test: Sequence[str]) -> list[str]:
+    if not folds:
+        return []
+    problems = [] if len(folds) > 1 else ["one fold is no cross-validation; list two or more"]
+    problems += [
+        f"fold {number} has no cases; give it some, or remove it"
+        for number, fold in enumerate(folds, start=1)
+        if not fold
+    ]
+    dealt = [id_ for fold in folds for id_ in fold]
+    twice = sorted({id_ for id_ in dealt if dealt.count(id_) > 1})
+    if twice:
+        problems.append(f"folds hold cases twice: {_quoted(twice)}. Name each once")
+    tested = sorted(set(dealt) & set(test))
+    if tested:
+        problems.append(f"folds hold test cases: {_quoted(tested)}. Take them out of the folds")
     return problems
 
 
@@ -202,6 +233,8 @@ def check_duplicates(
     """
     part_of = {id_: part for part, ids in splits.parts.items() for id_ in ids}
     part_of |= dict.fromkeys(splits.hidden, "labelled")
+    for number, fold in enumerate(splits.folds, start=1):
+        part_of |= dict.fromkeys(fold, f"fold {number}")
     image_of = {case.id: case.images[0] for case in cases}
     problems, notes = [], []
     for alike in copies:

@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from tracoco.errors import UserError
@@ -14,6 +15,7 @@ from tracoco.project.case_statistics import (
     LabelStatistics,
     image_statistics,
     label_statistics,
+    six_digits,
 )
 from tracoco.project.cases import Case, source_bytes
 from tracoco.project.labels import PLAIN, LabelRule, read_drawn
@@ -65,11 +67,17 @@ class CaseSurvey:
         if header is None:
             return None
         geometry = (header.shape, header.spacing_mm, header.channels, header.has_geometry)
-        statistics = CaseStatistics(self.case.id, *geometry)
+        statistics = CaseStatistics(self.case.id, *geometry, structures_ml=self._structures_ml())
         if self.image is None:
             return statistics
         x, y, z = self.image.content.size
         return replace(statistics, intensities=self.image.intensities, content_shape=(x, y, z))
+
+    def _structures_ml(self) -> float | None:
+        if self.label is None:
+            return None
+        voxels = sum(amount for value, amount in self.label.voxels.items() if value)
+        return six_digits(voxels * prod(self.label.header.spacing_mm) / 1000)
 
 
 def survey_cases(

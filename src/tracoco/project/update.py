@@ -9,9 +9,10 @@ from tracoco.errors import UserError, raise_all
 from tracoco.files import write_text
 from tracoco.lock import only_writer
 from tracoco.project.cases import Case
-from tracoco.project.create import OnCase, Proposal, with_duplicates_noted, write_project
+from tracoco.project.create import OnCase, Proposal, with_scans_read, write_project
 from tracoco.project.fingerprint import Fingerprint, read_fingerprint, take_fingerprint
 from tracoco.project.folder import Project
+from tracoco.project.folds import Folding, check_folding
 from tracoco.project.label_table import AS_DRAWN, LabelChoice, check_structures, with_drawn
 from tracoco.project.layouts import Found
 from tracoco.project.machine import Device
@@ -33,7 +34,8 @@ class Update:
     @property
     def changed(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self.added or self.newly_labelled or self.redrawn)
+        more = self.added or self.newly_labelled or self.redrawn
+        return bool(more or self.proposal.folding)
 
     @property
     def unchanged(self) -> int:
@@ -54,10 +56,12 @@ def propose_update(
     project: Project,
     found: Found,
     labels: LabelChoice = AS_DRAWN,
+    folding: Folding | None = None,
 ) -> Update:
     """Compare what was found with what the project knows; nothing is written.
 
     Who goes on to apply it does both with the project's lock, or another update may come between.
+    A folding is for a project that has no folds yet.
     """
     known = {case.id: case for case in project.load_cases()}
     splits, origin = project.load_splits(), project.load_origin()
@@ -81,8 +85,10 @@ def propose_update(
         case.id for case in merged if case.id not in new and case.drawn != known[case.id].drawn
     )
     check_splits(changed, merged, "the split")
-    notes = (*found.notes, *_kept_apart(changed, wanted))
-    return Update(Proposal(merged, changed, replace(origin, notes=notes)), added, newly, redrawn)
+    if folding:
+        check_folding(folding, changed, merged)
+    origin = replace(origin, notes=(*found.notes, *_kept_apart(changed, wanted)))
+    return Update(Proposal(merged, changed, origin, folding=folding), added, newly, redrawn)
 
 
 def apply_update(
@@ -94,7 +100,7 @@ def apply_update(
         proposal.cases, proposal.splits, plan.label_rule, on_case=on_case, workers=workers
     )
     _check_plan(plan, fingerprint, project)
-    write_project(project, with_duplicates_noted(proposal, fingerprint), fingerprint)
+    write_project(project, with_scans_read(proposal, fingerprint), fingerprint)
 
 
 def _removed(known: Mapping[str, Case], found: Mapping[str, Case]) -> list[str]:
@@ -123,7 +129,8 @@ def _with_cases(
         elif case.label and case.group:
             part = part_of_group.get(case.group, part)
         parts[wanted.get(case.id, part)].append(case.id)
-    return Splits(**{part: tuple(parts[part]) for part in PARTS}, hidden=splits.hidden)
+    changed = {part: tuple(parts[part]) for part in PARTS}
+    return Splits(**changed, hidden=splits.hidden, folds=splits.folds)
 
 
 def _kept_apart(splits: Splits, wanted: Mapping[str, str]) -> list[str]:

@@ -37,7 +37,8 @@ def find(data: Path, _: Path | None) -> Found:
     raise_all([*problems, *unsafe_ids(cases)])
     splits = None
     if any(line.get("split") for line in lines):
-        splits = Splits(**{part: tuple(i for i in cases if parts[i] == part) for part in PARTS})
+        listed = {part: tuple(i for i in cases if parts[i] == part) for part in PARTS}
+        splits = Splits(**listed, folds=())
     return Found(tuple(sorted(cases.values(), key=lambda case: case.id)), splits=splits)
 
 
