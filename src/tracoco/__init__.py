@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracoco import losses, methods
     from tracoco.api.cluster import jobs, submit
+    from tracoco.api.cross_validation import cross_validate
     from tracoco.api.deploy import export, tune
     from tracoco.api.doctor import DoctorReport, doctor
     from tracoco.api.labelling import UpdateResult, next_scans, serve, update
@@ -72,6 +73,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "tracoco.api.cluster": ("jobs", "submit"),
+    "tracoco.api.cross_validation": ("cross_validate",),
     "tracoco.api.deploy": ("export", "tune"),
     "tracoco.api.doctor": ("DoctorReport", "doctor"),
     "tracoco.api.labelling": ("UpdateResult", "next_scans", "serve", "update"),
@@ -127,6 +129,7 @@ __all__ = [
     "context",
     "context_sensitivity",
     "crop_pair",
+    "cross_validate",
     "demo_scans",
     "doctor",
     "evaluate",

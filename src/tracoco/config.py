@@ -53,6 +53,8 @@ class DataConfig(Settings):
     labelled: PositiveInt | None = None
     """Keep the labels of only so many labelled cases, the first of the split, and take the others
     as unlabelled: a simulation of having fewer labels. All if not given."""
+    fold: PositiveInt | None = None
+    """Hold out the labelled cases of this fold, counted from 1; see `tracoco train --fold`."""
     reuse_labelled: bool = False
     """Draw unlabelled crops from the labelled cases too, without their labels. For methods that
     need unlabelled crops where every case has a label."""
@@ -287,6 +289,7 @@ class Config(Settings):
 ADDED_LATER: dict[str, dict[str, Any]] = {
     "data": {
         "room": 0.0,
+        "fold": None,
         "slice_sampling": "by_case",
         "augmentation": AugmentationConfig(strength="off").model_dump(mode="json"),
     },

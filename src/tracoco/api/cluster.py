@@ -19,6 +19,7 @@ def submit(  # noqa: PLR0913 - each is an option of the command, with the same d
     local: int | None = None,
     tasks: int = 1,
     seeds: Sequence[int] = (),
+    folds: Sequence[int] = (),
     jobs: Path | str = JOBS,
     dry_run: bool = False,
 ) -> Submission | str:
@@ -30,12 +31,13 @@ def submit(  # noqa: PLR0913 - each is an option of the command, with the same d
         local: run on this machine instead, so many jobs at a time.
         tasks: jobs that share the work of `benchmark`, `predict` or `prepare`.
         seeds: of `train`, one job for each.
+        folds: of `train`, one job for each of these folds, and for each of the seeds.
         jobs: folder for logs and states.
         dry_run: submit nothing; return the file for sbatch, or the commands of the queue.
     """
     if not command:
         raise UserError("nothing to submit; give a command, as in `tracoco submit train PROJECT`")
-    request = Request(tuple(command), Path(jobs), tasks, tuple(seeds))
+    request = Request(tuple(command), Path(jobs), tasks, tuple(seeds), tuple(folds))
     options = dict(slurm) if isinstance(slurm, Mapping) else parse_options(slurm)
     if local is not None and options:
         raise UserError("--local and --slurm do not go together; keep one")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracoco.api.runs import Run
 
 CheckpointName = Literal["last", "best"]
-PartName = Literal["labelled", "unlabelled", "validation", "test", "all"]
+PartName = Literal["labelled", "unlabelled", "validation", "test", "fold", "all"]
 
 
 def predict(  # noqa: PLR0913 - each is an option of the command, with the same default
@@ -56,7 +56,8 @@ def predict(  # noqa: PLR0913 - each is an option of the command, with the same 
         rtstruct: also write contours (RTSTRUCT) of DICOM series.
         seg_nrrd: also write segmentations for 3D Slicer, with names and colours.
         cct: remove components below 1/1500 of the scan.
-        part: part of a project: `test` by default, `unlabelled`, `validation`, `labelled`, `all`.
+        part: part of a project: `test` by default, `unlabelled`, `validation`, `labelled`, `all`,
+            or `fold` for the fold that the run held out.
         uncertainty: keep how unsure the networks are of each scan in predictions.json.
         shard: (k, n): only the k-th of n parts of the scans.
         redo: predict again what is there already.

@@ -162,6 +162,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     recipe: RecipeName | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     minutes: float | None = None,
+    fold: int | None = None,
     seed: int | None = None,
     out: Path | str | None = None,
     resume: bool = False,
@@ -182,8 +183,10 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
             run. The preset's if not given, which is `common` but for presets of the paper.
         settings: changes of single settings, e.g. `{"training.steps": 4000}`.
         minutes: length by time on this machine, in place of steps.
+        fold: hold out the cases of this fold of the project, counted from 1: they are validation
+            cases of the run, and no scan of their patients is learnt from.
         seed: changes every random choice.
-        out: folder of the run; PROJECT/runs/METHOD-seedN by default.
+        out: folder of the run; PROJECT/runs/METHOD-seedN by default, with -foldK for a fold.
         resume: continue a run that was stopped.
         init_from: start from the last weights of this run, or from a weights file.
         init_map: file of lines `their.prefix: our.prefix` for the names of a weights file.
@@ -193,6 +196,7 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
         progress: show progress on standard error, or in a notebook.
     """
     given = {"method.name": method, "recipe": recipe, "training.minutes": minutes, "seed": seed}
+    given["data.fold"] = fold
     changes = [f"{name}={value}" for name, value in given.items() if value is not None]
     changes += ["training.select_on=test"] if select_on_test else []
     trackers = ",".join([track] if isinstance(track, str) else track)
@@ -203,7 +207,8 @@ def train(  # noqa: PLR0913 - each is an option of the command, with the same de
     join_slurm_tasks()
     opened = opened_project(project)
     released = "-released" * (config.recipe == "released")  # such runs stand beside the others
-    name = f"{config.method.name}{released}-seed{config.seed}"
+    held_out = f"-fold{config.data.fold}" if config.data.fold else ""
+    name = f"{config.method.name}{released}-seed{config.seed}{held_out}"
     folder = Path(out) if out else opened.runs_root / name
     result = train_run(
         opened,

@@ -56,8 +56,10 @@ def predict(
         bool, typer.Option("--cct", help="Remove components below 1/1500 of the scan.")
     ] = False,
     part: Annotated[
-        Literal["labelled", "unlabelled", "validation", "test", "all"] | None,
-        typer.Option(help="Part of a project to predict. Default: its test set."),
+        Literal["labelled", "unlabelled", "validation", "test", "fold", "all"] | None,
+        typer.Option(
+            help="Part of a project to predict. fold: what the run held out. Default: its test set."
+        ),
     ] = None,
     uncertainty: Annotated[
         bool,

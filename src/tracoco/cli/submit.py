@@ -38,6 +38,9 @@ def submit(
     seeds: Annotated[
         str | None, typer.Option(metavar="0,1,2", help="Train once for each of these seeds.")
     ] = None,
+    folds: Annotated[
+        str | None, typer.Option(metavar="1,2,3", help="Train once for each of these folds.")
+    ] = None,
     jobs: Jobs = DEFAULT,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the file for sbatch; submit nothing.")
@@ -46,7 +49,8 @@ def submit(
     """Submit a command as jobs: to SLURM, or with --local to a queue on this machine.
 
     Put `tracoco submit` in place of `tracoco`, and say what the jobs need. --seeds trains once for
-    each seed; --tasks shares one benchmark, prediction or `prepare` between several jobs.
+    each seed, and --folds once for each fold; --tasks shares one benchmark, prediction or `prepare`
+    between several jobs.
 
     A SLURM job that runs out of time saves its work, goes back into the queue and resumes. Jobs of
     --local get a GPU each, and go on after you log out. `tracoco jobs` lists all of them.
@@ -61,7 +65,8 @@ def submit(
         slurm=slurm or (),
         local=local,
         tasks=tasks,
-        seeds=_numbers(seeds) if seeds else (),
+        seeds=_numbers("--seeds", seeds) if seeds else (),
+        folds=_numbers("--folds", folds) if folds else (),
         jobs=jobs,
         dry_run=dry_run,
     )
@@ -122,8 +127,8 @@ def _check_words(words: list[str]) -> None:
         command.make_context(f"tracoco {words[0]}", words[1:])
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"--seeds {text} is no list of numbers; e.g. --seeds 0,1,2") from None
+        raise UserError(f"{option} {text} is no list of numbers; e.g. {option} 1,2,3") from None

@@ -45,10 +45,13 @@ def train(
     minutes: Annotated[
         float | None, typer.Option(help="Train for this long, instead of a number of steps.")
     ] = None,
+    fold: Annotated[
+        int | None, typer.Option(min=1, help="Hold out this fold of the project, from 1.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Run folder. Default: PROJECT/runs/METHOD-seedN."),
+        typer.Option("--out", "-o", help="Run folder. Default: PROJECT/runs/METHOD-seedN[-foldK]."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume a run that was stopped.")
@@ -78,6 +81,9 @@ def train(
 
     With --minutes, the time of a step is measured first, and the run records the number of steps.
 
+    With --fold, the run learns from the labels of the other folds (`tracoco init --folds`), and no
+    scan of a patient of this fold is used. `tracoco cross-validate` scores all folds.
+
     Example: tracoco train heart --preset la-8 --set training.steps=4000
     """
     from tracoco.api.runs import train as train_run
@@ -89,6 +95,7 @@ def train(
         recipe=recipe,  # type: ignore[arg-type]  # an unknown one is told with the nearest
         settings=overrides or (),
         minutes=minutes,
+        fold=fold,
         seed=seed,
         out=out,
         resume=resume,
@@ -113,6 +120,8 @@ def _next_command(project: Path, run: "Run") -> str:
     """What a run is for: to predict, or to start another one from."""
     from tracoco.methods import method_row
 
+    if run.settings.data.fold:
+        return f"tracoco cross-validate {project}, once the other folds are trained"
     if method_row(run.settings.method.name).segments:
         return f"tracoco predict {run.folder} SCANS {run.folder / 'predictions' / 'test'}"
     return f"tracoco train {project} --method tracoco --init-from {run.folder}"

@@ -1,4 +1,4 @@
-"""Submit commands as jobs: arrays for seeds, shards and workers of a grid.
+"""Submit commands as jobs: arrays for seeds, folds, shards and workers of a grid.
 
 On SLURM, submitit writes the batch file and puts a job that ran out of time back into the queue. On
 one machine, a queue of its own runs some jobs at a time, each with a GPU of its own.
@@ -40,6 +40,8 @@ class Request:
     """Jobs that share the work of one command."""
     seeds: tuple[int, ...] = ()
     """One training for each."""
+    folds: tuple[int, ...] = ()
+    """One training for each, and for each seed."""
 
     def commands(self) -> list[tuple[str, ...]]:
         """The command of each job."""
@@ -48,22 +50,37 @@ class Request:
             raise UserError(f"'{name}' cannot be submitted; {did_you_mean(name, COMMANDS)}")
         if self.seeds and name != "train":
             raise UserError(f"--seeds is for `train`; `{name}` has no seeds of its own")
+        if self.folds and name != "train":
+            raise UserError(f"--folds is for `train`; `{name}` holds out no fold")
         if self.tasks > 1 and name in ("train", "self-train"):
             raise UserError(
                 f"--tasks {self.tasks} would start the same training {self.tasks} times; give "
-                "--seeds for several trainings, or --slurm ntasks_per_node=N for one in N processes"
+                "--seeds or --folds for several trainings, or --slurm ntasks_per_node=N for one in "
+                "N processes"
             )
         if self.tasks > 1 and "--shard" in words:
             raise UserError("--tasks and --shard do not go together; leave out --shard")
-        if self.seeds:
-            taken = [word for word in ("--seed", "--out", "-o") if word in words]
-            if taken:
-                raise UserError(f"{taken[0]} and --seeds do not go together; leave out {taken[0]}")
-            return [(name, *words, "--seed", str(seed)) for seed in self.seeds]
+        if self.seeds or self.folds:
+            return [(name, *words, *choice) for choice in self._trainings(words)]
         if self.tasks > 1 and name in SHARDED:
             shards = range(1, self.tasks + 1)
             return [(name, *words, "--shard", f"{part}/{self.tasks}") for part in shards]
         return [(name, *words)] * self.tasks
+
+    def _trainings(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """The options of each training, which must not be given by themselves."""
+        for several, one, chosen in (
+            ("--seeds", "--seed", self.seeds),
+            ("--folds", "--fold", self.folds),
+        ):
+            taken = [word for word in (one, "--out", "-o") if chosen and word in words]
+            if taken:
+                raise UserError(
+                    f"{taken[0]} and {several} do not go together; leave out {taken[0]}"
+                )
+        folds = [["--fold", str(fold)] for fold in self.folds] or [[]]
+        seeds = [["--seed", str(seed)] for seed in self.seeds] or [[]]
+        return [(*fold, *seed) for seed in seeds for fold in folds]
 
     def folder(self) -> Path:
         """A folder for logs and states that no other submission has."""

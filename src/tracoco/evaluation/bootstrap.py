@@ -36,6 +36,23 @@ def paired_interval(differences: NDArray[np.float64]) -> Interval:
     return Interval(float(differences.mean()), float(low), float(high), two_sided_p(means))
 
 
+def grouped_interval(values: Sequence[float], groups: Sequence[str]) -> Interval:
+    """The mean of some cases with its percentile interval over groups of them, e.g. patients.
+
+    Each sample draws groups with replacement, and takes all cases of every drawn group.
+
+    Args:
+        values: one for each case.
+        groups: the group of each case; its name alone makes it another one.
+    """
+    index = np.unique(groups, return_inverse=True)[1]
+    sums, sizes = np.bincount(index, weights=values), np.bincount(index)
+    drawn = np.random.default_rng(0).integers(len(sums), size=(DRAWS, len(sums)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.quantile(means, LIMITS)
+    return Interval(float(np.mean(values)), float(low), float(high))
+
+
 def resampled_means(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Means of `DRAWS` samples, always the same ones.
 

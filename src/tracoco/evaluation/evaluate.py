@@ -76,11 +76,15 @@ def pair_files(prediction: Path, truth: Path) -> tuple[list[Pair], list[str]]:
 def _cases_of_parts(project: Project, predictions: Collection[str]) -> list[Case]:
     """The cases of every part of the split that a prediction is of; of the test set if of none.
 
-    So a part that was predicted for one half alone is no shorter table, but a problem.
+    Predictions of one fold alone stand for that fold. So a part that was predicted for one half
+    alone is no shorter table, but a problem.
     """
-    splits = project.load_splits()
+    splits, predicted = project.load_splits(), set(predictions)
     annotated = ("labelled", "validation", "test")
-    parts = [part for part in annotated if set(splits.parts[part]) & set(predictions)]
+    parts = [part for part in annotated if predicted & set(splits.parts[part])]
+    for number, fold in enumerate(splits.folds, start=1):
+        if predicted.issubset(fold):
+            parts = [f"fold {number}"]
     return [case for part in parts or ["test"] for case in project.cases_of(part)]
 
 

@@ -100,7 +100,8 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
         maps: what to write besides, of `maps.MAPS`.
         dicom_seg: write the labels as DICOM segmentations too.
         rtstruct: write the labels as contours (RTSTRUCT) too.
-        part: of a project's split, or `all`; its test cases by default.
+        part: of a project's split, `all`, or `fold` for the fold that the run held out; its test
+            cases by default.
         uncertainty: measure how unsure the networks are of each scan; the manifest keeps it.
         seg_nrrd: write the labels as segmentations of 3D Slicer too.
         shard: (k, n) for the k-th of n parts of the cases, each with a manifest of its own.
@@ -113,6 +114,8 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     predictor.check_maps(maps)
     if console and tuned.text and not (members != "first" or mirror):
         console.print(f"as tuned on validation cases: {tuned.text}; --plain leaves it out")
+    if part == "fold":
+        part = fold_of(run, others)
     cases = planned_predictions(source, out, predictor.plan.channels, part)
     folder = cases[0].prediction.parent
     kinds = [*maps, *[DICOM_SEG] * dicom_seg, *[RTSTRUCT] * rtstruct, *[SEG_NRRD] * seg_nrrd]
@@ -145,6 +148,21 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
                 done.append(finished)
                 on_case(case.case)
     return sorted(done, key=lambda case: case.case)
+
+
+def fold_of(run: Path, others: Sequence[Path]) -> str:
+    """The part of the project that a run held out, e.g. `fold 2`."""
+    from tracoco.runs.folder import RunFolder  # noqa: PLC0415 - needs torch
+
+    number = RunFolder(run).config().data.fold
+    if number is None:
+        raise UserError(f"--part fold: {run} held out no fold; train one with --fold")
+    if others:
+        raise UserError(
+            "--part fold and --with do not go together: the other runs have learnt from these "
+            "cases; leave out --with"
+        )
+    return f"fold {number}"
 
 
 def _check_folder(
@@ -209,12 +227,12 @@ def planned_predictions(
             `CASE/mri_norm2.h5`.
         out: a folder; a file only where `source` is one scan.
         channels: of a scan. Files `a_0000`, `a_0001`, ... with just as many numbers are one scan.
-        part: of a project's split, or `all`; its test cases if not given.
+        part: of a project's split, `all`, or `fold K`; its test cases if not given.
     """
     if not source.exists():
         raise UserError(f"{source} does not exist; give a scan, or a folder of scans")
     if part is not None:
-        check_choice("part", part, (*PARTS, "all"))
+        check_choice("part", part.partition(" ")[0], (*PARTS, "all", "fold"))
         if not Project(source).exists:
             raise UserError(
                 f"--part {part} is a part of a project, and {source} is none; leave it out"

@@ -128,7 +128,7 @@ def newest_run(project: Project) -> Path | None:
 def config_after(start: Path | None, changes: Sequence[str]) -> Config:
     """The settings of the run to start from, with changes; defaults if there is none.
 
-    All labels of the project count, however few the earlier run was given.
+    All labels of the project count, however few the earlier run was given: it may be of a fold.
     """
     if start is None:
         return load_config(None, list(changes))
@@ -136,7 +136,7 @@ def config_after(start: Path | None, changes: Sequence[str]) -> Config:
     given = with_overrides({}, changes)
     if "steps" in (given.get("training") or {}):
         values["training"]["minutes"] = None
-    values = with_overrides(values, ["data.labelled=null", *changes])
+    values = with_overrides(values, ["data.labelled=null", "data.fold=null", *changes])
     return parse_recorded(values, "settings")
 
 

@@ -108,9 +108,10 @@ class Project:
         return self.cases_of("test")
 
     def cases_of(self, part: str) -> list[Case]:
-        """The cases of a part of the split, or of `all` parts; an error if there are none."""
+        """The cases of a part of the split, `fold K` or `all`; an error if there are none."""
         splits = self.load_splits()
-        ids = set(splits.ids if part == "all" else splits.parts[part])
+        folds = {f"fold {number}": fold for number, fold in enumerate(splits.folds, start=1)}
+        ids = set((splits.parts | folds | {"all": splits.ids}).get(part, ()))
         if not ids:
             way = "; `tracoco init --test N` keeps some" if part == "test" else ""
             raise UserError(f"{self.root} has no {part} cases{way}")

@@ -116,7 +116,8 @@ def fold_splits(project: Project, fold: int | None) -> Splits:
     splits = project.load_splits()
     if fold is None:
         return splits
-    held = held_out(splits, fold, project)
+    _check_fold(splits, fold, project)
+    held = splits.held_out(fold)
     theirs = _with_groups_of(held, project.load_cases())
     return replace(
         splits,
@@ -127,8 +128,7 @@ def fold_splits(project: Project, fold: int | None) -> Splits:
     )
 
 
-def held_out(splits: Splits, fold: int, project: Project) -> Unit:
-    """The cases of a fold, which count from 1."""
+def _check_fold(splits: Splits, fold: int, project: Project) -> None:
     if not splits.folds:
         raise UserError(
             f"{project.splits_file} has no folds; deal them with `tracoco init DATA --out "
@@ -138,7 +138,6 @@ def held_out(splits: Splits, fold: int, project: Project) -> Unit:
         raise UserError(
             f"fold {fold} does not exist: {project.splits_file} has folds 1 to {len(splits.folds)}"
         )
-    return splits.folds[fold - 1]
 
 
 def _with_groups_of(held: Collection[str], cases: Sequence[Case]) -> set[str]:

@@ -101,6 +101,10 @@ class Splits:
         """All cases, sorted."""
         return tuple(sorted((*self.annotated, *self.unlabelled)))
 
+    def held_out(self, fold: int | None) -> tuple[str, ...]:
+        """The cases of a fold, which count from 1; none without a fold."""
+        return self.folds[fold - 1] if fold else ()
+
     def hash(self) -> str:
         """Changes with the parts and with their order, since both decide the batches."""
         return digest(self.parts)
@@ -211,8 +215,8 @@ def with_fewer_labels(splits: Splits, count: int | None, source: Path) -> Splits
         return splits
     if count > len(splits.labelled):
         raise UserError(
-            f"data.labelled is {count}, but {source} has {len(splits.labelled)} labelled cases; "
-            "ask for fewer, or leave it out to use all"
+            f"data.labelled is {count}, but {source} has {len(splits.labelled)} labelled cases "
+            "to learn from; ask for fewer, or leave it out to use all"
         )
     kept, hidden = splits.labelled[:count], splits.labelled[count:]
     return replace(splits, labelled=kept, unlabelled=(*splits.unlabelled, *hidden))

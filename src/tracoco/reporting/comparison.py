@@ -52,6 +52,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparisonRow]:
 def _rows(name: str, run: RunRecord, first: ScoreSet | None) -> Iterator[ComparisonRow]:
     total = run.config.training.length
     about = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+    about += [run.fold] if run.fold else []
     about += [f"imported from {run.imported_from}"] if run.imported_from else []
     about += [f"{count(run.hidden_labels, 'label')} hidden"] if run.hidden_labels else []
     row = ComparisonRow(

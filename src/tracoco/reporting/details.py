@@ -35,7 +35,9 @@ def plan(run: RunRecord) -> Pairs:
 
 def splits(run: RunRecord) -> dict[str, list[str]]:
     """Ids of the cases of each part."""
-    return {part: list(ids) for part, ids in run.splits.parts.items()}
+    parts = {part: list(ids) for part, ids in run.splits.parts.items()}
+    held_out = list(run.splits.held_out(run.config.data.fold))
+    return parts | ({run.fold: held_out} if held_out else {})
 
 
 def facts(run: RunRecord) -> Pairs:

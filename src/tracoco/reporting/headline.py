@@ -32,7 +32,9 @@ def tiles(run: RunRecord) -> list[Tile]:
         Tile(
             "labelled scans",
             f"{len(run.splits.labelled):,}",
-            f"and {len(run.unlabelled):,} without{_hidden(run)}",
+            "; ".join(
+                filter(None, (f"and {len(run.unlabelled):,} without{_hidden(run)}", run.fold))
+            ),
         ),
         _time_tile([record.seconds for record in run.log]),
     ]

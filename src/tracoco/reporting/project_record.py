@@ -115,6 +115,7 @@ def run_rows(records: Sequence[tuple[str, RunRecord]]) -> Iterator[RunRow]:
     for name, run in records:
         total = run.config.training.length
         notes = [] if run.finished else [f"not finished: step {run.steps_done} of {total}"]
+        notes += [run.fold] if run.fold else []
         if not run.scores:
             yield RunRow(run, name, note="; ".join([*notes, "not evaluated"]))
         for scores in run.scores:

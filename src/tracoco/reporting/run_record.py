@@ -154,6 +154,12 @@ class RunRecord:
         return hidden
 
     @property
+    def fold(self) -> str:
+        """The fold of the project that the run held out, in words; empty without one."""
+        number = self.config.data.fold
+        return f"fold {number} of {len(self.splits.folds)} held out" if number else ""
+
+    @property
     def chosen_on_test(self) -> bool:
         """Whether the test cases choose the run's best checkpoint."""
         return self.config.training.select_on == "test"

@@ -20,13 +20,14 @@ from tracoco.methods.method import Method
 from tracoco.presets import released_recipe
 from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
+from tracoco.project.folds import fold_splits
 from tracoco.project.plan import Plan
 from tracoco.project.planner import BatchSizes, within_cases
 from tracoco.project.splits import Splits, with_fewer_labels
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import machine_name, resolved, run_crop, run_method
 from tracoco.runs.folder import CHOSEN_ON_TEST
-from tracoco.text import count, listed
+from tracoco.text import count
 from tracoco.training.contract import (
     check_cases,
     check_modules,
@@ -84,7 +85,8 @@ class Experiment:
     @classmethod
     def of(cls, project: Project, config: Config) -> "Experiment":
         """Read the project and check that it and the settings go together."""
-        plan, given, store = project.load_plan(), project.load_splits(), Store(project.store_root)
+        plan, store = project.load_plan(), Store(project.store_root)
+        given = fold_splits(project, config.data.fold)
         splits = with_fewer_labels(given, config.data.labelled, project.splits_file)
         check_plan(plan, project.plan_file)
         store.check(splits, plan)
@@ -159,6 +161,12 @@ class Experiment:
         on_test = self.config.training.select_on == "test"
         ids = self.splits.test if on_test else self.splits.validation
         return [self.store.case(id_) for id_ in ids]
+
+    @property
+    def chosen_by_fold(self) -> bool:
+        """Whether cases of the fold choose `best`; their scores of `last` must stay an estimate."""
+        held_out = self.splits.held_out(self.config.data.fold)
+        return any(case.id in held_out for case in self.choosing_cases)
 
     @property
     def class_voxels(self) -> tuple[int, ...]:
@@ -264,10 +272,13 @@ class Experiment:
         """What is about to be done, in one line; the batch is per process, so both are said."""
         splits, crops = self.splits, sum(self.config.data.batch)
         hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
+        number = self.config.data.fold
+        fold = f"fold {number} of {len(splits.folds)} held out, " if number else ""
         on_test = CHOSEN_ON_TEST if self.config.training.select_on == "test" else ""
         marks = [mark for mark in (self.watermark, on_test) if mark]
         watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
-        cautions = [method_row(self.config.method.name).caution, _seen_before(self.start)]
+        seen = self.start.caution if self.start else ""
+        cautions = [method_row(self.config.method.name).caution, seen]
         start = f" from {self.start.origin}" if self.start else ""
         raised = ""
         if self.raised_from:
@@ -275,8 +286,8 @@ class Experiment:
             raised = f" (the plan's {before} are raised to {now}, which the method needs)"
         return (
             f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
-            f"{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled cases, "
-            f"{crops} crops a step and process, {crops * process.world_size} in all"
+            f"{fold}{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled "
+            f"cases, {crops} crops a step and process, {crops * process.world_size} in all"
             f"{raised}{watermark}"
             f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
         )
@@ -336,13 +347,3 @@ def partly_drawn(splits: Splits, store: Store) -> tuple[str, ...]:
 
 def _same_length(a: float | None, b: float | None) -> bool:
     return a is not None and b is not None and bool(np.isclose(a, b, rtol=0.01))
-
-
-def _seen_before(start: StartingWeights | None) -> str:
-    """What makes scores of some cases no test: the earlier run has learnt from them."""
-    if start is None or not start.seen:
-        return ""
-    return (
-        "the run that it starts from has learnt from cases with the names of validation or test "
-        f"cases ({listed(start.seen)})"
-    )

@@ -18,6 +18,7 @@ from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_strides
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.text import listed
 from tracoco.training.transfer import (
     Loaded,
     Rules,
@@ -47,7 +48,7 @@ class StartingWeights:
     weights: str
     """Hash of its checkpoint `last`, or of the file."""
     seen: list[str]
-    """Validation and test cases of the new run whose names the earlier one has learnt from."""
+    """Cases that the new run is judged by, whose names the earlier one has learnt from."""
     kind: Kind = "run"
     rules: Rules | None = None
     """What `--init-map` says."""
@@ -69,6 +70,16 @@ class StartingWeights:
     def origin(self) -> str:
         """Where they are from, in words."""
         return f"{self.run}, step {self.step}" if self.step else self.run
+
+    @property
+    def caution(self) -> str:
+        """What makes scores of some cases no test: the earlier run has learnt from them."""
+        if not self.seen:
+            return ""
+        return (
+            "the run that it starts from has learnt from cases with the names of validation or "
+            f"test cases ({listed(self.seen)})"
+        )
 
     def lines(self) -> list[str]:
         """What was and was not loaded, and what to think of."""
@@ -167,7 +178,8 @@ def _of_file(path: Path, init_map: Path | None, experiment: "Experiment") -> Sta
 def _seen(earlier: RunFolder, experiment: "Experiment") -> list[str]:
     known, splits = earlier.splits(), experiment.splits
     learnt = {*known.labelled, *known.unlabelled}
-    return sorted(learnt.intersection([*splits.validation, *splits.test]))
+    held_out = splits.held_out(experiment.config.data.fold)
+    return sorted(learnt.intersection([*splits.validation, *splits.test, *held_out]))
 
 
 def _checkpoint(run: Path) -> Path:

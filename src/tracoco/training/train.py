@@ -171,6 +171,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             logger,
             stop,
             experiment.validation(process, stop, shown_case(tracking, trainer, experiment.plan)),
+            choose_ending=not experiment.chosen_by_fold,
         )
         if result.ended_with:
             folder.renew_facts({"ended_with": asdict(result.ended_with)})

@@ -123,8 +123,9 @@ class Trainer:
         logger: RunLogger | None,
         stop: StopRequest,
         validate: Validate | None = None,
+        choose_ending: bool = True,  # noqa: FBT001, FBT002 - named by its one caller
     ) -> FitResult:
-        """Take the steps that are left; `batches` starts at `self.step`."""
+        """Take the steps left from `self.step`; `validate` chooses `best`, and maybe the ending."""
         if self.unvalidated:
             if signal := self._end_step(self.unvalidated, logger, validate, 0):
                 return FitResult(self.step, signal, self.process.leads)
@@ -136,7 +137,7 @@ class Trainer:
                 self.save("last.pt")
             if signal:
                 return FitResult(self.step, signal, self.process.leads)
-        ended_with, signal = self._keep_the_better(validate) if validate else (None, 0)
+        ended_with, signal = self._keep_the_better(validate if choose_ending else None)
         return FitResult(self.step, signal, self.process.leads, ended_with)
 
     def _end_step(
@@ -302,13 +303,13 @@ class Trainer:
         except Stopped as stopped:
             return None, stopped.signal
 
-    def _keep_the_better(self, validate: Validate) -> tuple[Ending | None, int]:
+    def _keep_the_better(self, validate: Validate | None) -> tuple[Ending | None, int]:
         """End with the weights of the supervised part where these validate better, if any.
 
         Also the signal that cut this short: a resumed run begins here then.
         """
         until = self.unlabelled.supervised_until if self.unlabelled else None
-        if not self.process.leads or self.averaged is None or until is None:
+        if not self.process.leads or self.averaged is None or until is None or validate is None:
             return None, 0
         path = self.folder / supervised_weights(until)
         last, signal = self._scored(validate)
