@@ -44,7 +44,7 @@ def test_each_kind_of_command_is_divided_in_its_way() -> None:
     ("words", "options", "message"),
     [
         (("trian", "heart"), {}, "did you mean 'train'"),
-        (("train", "heart"), {"tasks": 2}, "give --seeds for several trainings"),
+        (("train", "heart"), {"tasks": 2}, "give --seeds or --folds for several trainings"),
         (("predict", "run"), {"seeds": (0,)}, "--seeds is for `train`"),
         (("train", "heart", "--out", "a"), {"seeds": (0, 1)}, "leave out --out"),
     ],

@@ -143,7 +143,7 @@ def _row(fold: int | None, run: str, scored: Evaluation, group_of: Mapping[str, 
 def _missing(folds: Sequence[int]) -> str:
     names = ", ".join(map(str, folds))
     which = f"folds {names} have" if len(folds) > 1 else f"fold {names} has"
-    return f"warning: {which} no run, so their cases are not counted; train with --fold"
+    return f"warning: {which} no run, and the cases are not counted; train with --fold"
 
 
 def _about(run: RunRecord, scores: ScoreSet, folds: Sequence[Sequence[str]]) -> Iterator[str]:
