@@ -28,10 +28,10 @@ def first_weights(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tenso
     seen: list[dict[str, torch.Tensor]] = []
     fit = training.Trainer.fit
 
-    def noted(trainer: training.Trainer, *arguments: object) -> object:
+    def noted(trainer: training.Trainer, *arguments: object, **more: object) -> object:
         state = {name: value.clone() for name, value in trainer.method.state_dict().items()}
         seen.append(state | {"step": torch.tensor(trainer.step)})
-        return fit(trainer, *arguments)  # type: ignore[arg-type]  # handed on
+        return fit(trainer, *arguments, **more)  # type: ignore[arg-type]  # handed on
 
     monkeypatch.setattr(training.Trainer, "fit", noted)
     return seen

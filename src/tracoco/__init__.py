@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracoco import losses, methods
     from tracoco.api.cluster import jobs, submit
-    from tracoco.api.cross_validation import cross_validate
     from tracoco.api.deploy import export, tune
     from tracoco.api.doctor import DoctorReport, doctor
     from tracoco.api.labelling import UpdateResult, next_scans, serve, update
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from tracoco.api.projects import InitResult, init, prepare
     from tracoco.api.runs import Run, compare, evaluate, report, train
     from tracoco.api.self_training import self_train
-    from tracoco.api.studies import benchmark, context, paper, run_demo
+    from tracoco.api.studies import benchmark, context, cross_validate, paper, run_demo
     from tracoco.api.view import View, view
     from tracoco.config import Config
     from tracoco.data.batch import Batch, TensorPair
@@ -73,7 +72,6 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "tracoco.api.cluster": ("jobs", "submit"),
-    "tracoco.api.cross_validation": ("cross_validate",),
     "tracoco.api.deploy": ("export", "tune"),
     "tracoco.api.doctor": ("DoctorReport", "doctor"),
     "tracoco.api.labelling": ("UpdateResult", "next_scans", "serve", "update"),
@@ -83,7 +81,7 @@ _HOMES = {
     "tracoco.api.projects": ("InitResult", "init", "prepare"),
     "tracoco.api.runs": ("Run", "compare", "evaluate", "report", "train"),
     "tracoco.api.self_training": ("self_train",),
-    "tracoco.api.studies": ("benchmark", "context", "paper", "run_demo"),
+    "tracoco.api.studies": ("benchmark", "context", "cross_validate", "paper", "run_demo"),
     "tracoco.api.view": ("View", "view"),
     "tracoco.config": ("Config",),
     "tracoco.data.batch": ("Batch", "TensorPair"),

@@ -77,8 +77,7 @@ class DataConfig(Settings):
     slice equally often, as lists of slices are sampled."""
     flips: Literal["plan", "all", "plane", "none"] = "plan"
     """Axes along which crops are mirrored, each in half of the pairs: those that the plan allows
-    (`mirror_axes`), all, those of the plane of quarter turns, or none. A body is not symmetric, so
-    a new plan allows none."""
+    (`mirror_axes`; none in a new plan), all, those of the plane of quarter turns, or none."""
     turns: bool = False
     """Quarter turns in the plane of the first two axes, where their spacing is equal."""
     brightness: float = Field(default=0.25, ge=0.0, lt=1.0)
@@ -239,8 +238,7 @@ class InferenceConfig(Settings):
     much of it as `memory_gb` allows, for networks of convolutions and normalisation by running
     statistics (`network.normalisation: batch`), which no statistics of a window enter. Other
     networks, and all with a `stride`, have windows of the crop's size. auto is faster, but less
-    accurate where a network sees farther than its crops are long (docs/explanation/decisions.md).
-    """
+    accurate where a network sees beyond its crops' length (docs/explanation/decisions.md)."""
     memory_gb: PositiveFloat = 2.0
     """Bound on the estimated memory of windows that are larger than the crop."""
     overlap: tuple[float, ...] | float = 0.5

@@ -179,6 +179,7 @@ COMMANDS = {
     "view": "view",
     "report": "report",
     "compare": "compare",
+    "cross-validate": "cross_validate",
     "import": "import_checkpoint",
     "demo": "run_demo",
     "benchmark": "benchmark",

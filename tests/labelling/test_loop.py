@@ -175,9 +175,9 @@ def test_a_stopped_training_of_a_round_is_resumed(
     draw(drafts.rows[0].draft)
     fit = Trainer.fit
 
-    def stopped(self: Trainer, batches: Any, logger: Any, stop: Any, validation: Any) -> Any:
+    def stopped(self: Trainer, batches: Any, logger: Any, stop: Any, *more: Any, **kw: Any) -> Any:
         stop.signal = 15
-        return fit(self, batches, logger, stop, validation)
+        return fit(self, batches, logger, stop, *more, **kw)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "fit", stopped)

@@ -233,9 +233,9 @@ def test_a_student_can_start_from_the_round_before(
     first: list[dict[str, torch.Tensor]] = []
     fit = Trainer.fit
 
-    def noted(trainer: Trainer, *arguments: Any) -> Any:
+    def noted(trainer: Trainer, *arguments: Any, **more: Any) -> Any:
         first.append({k: v.clone() for k, v in trainer.method.state_dict().items()})
-        return fit(trainer, *arguments)
+        return fit(trainer, *arguments, **more)
 
     monkeypatch.setattr(Trainer, "fit", noted)
     out = tmp_path / "run"

@@ -60,7 +60,7 @@ def cross_validate(
 
     Example: tracoco cross-validate heart heart/runs/tracoco-seed0-fold*
     """
-    from tracoco.api.cross_validation import cross_validate as score_folds
+    from tracoco.api.studies import cross_validate as score_folds
     from tracoco.reporting.cross_validation import fold_table
 
     found = score_folds(
