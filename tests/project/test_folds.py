@@ -114,6 +114,15 @@ def test_a_project_without_folds_gets_them_once(tmp_path: Path) -> None:
     assert project.load_splits().folds == ((*dealt[0], "new"), *dealt[1:])
 
 
+def test_a_label_that_is_taken_later_goes_to_a_fold(tmp_path: Path) -> None:
+    project = initialised(tmp_path, folds=4)
+    before = project.load_splits().folds
+    write_ball(tmp_path / "drawn", "case006", 6, labelled=True)
+    tc.update(project, labels=tmp_path / "drawn" / "labels", progress=False)
+    assert list(map(len, before)) == [2, 2, 1, 1]
+    assert project.load_splits().folds == (*before[:2], (*before[2], "case006"), before[3])
+
+
 def test_init_tells_the_fold_of_each_case(tmp_path: Path) -> None:
     data = write_balls(tmp_path / "data", labelled=2, unlabelled=1)
     words = ["init", str(data), "-o", str(tmp_path / "project"), "--folds", "2"]
