@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from tracoco.studies.paper.contents import list_paper
     from tracoco.studies.paper.import_checkpoint import import_checkpoint
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "tracoco.api.cluster": ("jobs", "submit"),
