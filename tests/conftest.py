@@ -1,5 +1,6 @@
 """What every test has at hand."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,8 @@ settings.load_profile("tests")
 @pytest.fixture(scope="session", autouse=True)
 def _the_same_on_every_machine() -> Iterator[None]:
     """Have `training.precision=auto` mean fp32, and plans be for a CPU: results must not vary."""
+    if hasattr(signal, "SIGHUP"):  # `nohup` ignores it, and so would all commands of the tests
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tracoco.training.acceleration.cpu_has_bf16", lambda: False)
         patch.setattr("tracoco.project.machine.gpu_gb", lambda: None)

@@ -90,7 +90,7 @@ def finish(arguments: list[str]) -> None:
     subprocess.run(arguments, env=environment(), check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_killed_at_a_random_step_and_resumed_the_weights_are_bitwise_equal(
     project: Project, whole: Path, tmp_path: Path, workers: int
 ) -> None:
@@ -99,6 +99,7 @@ def test_killed_at_a_random_step_and_resumed_the_weights_are_bitwise_equal(
     assert_same_run(out, whole)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_an_inner_optimizer_goes_on_as_well(
     project: Project, tmp_path: Path
 ) -> None:
@@ -110,7 +111,10 @@ def test_killed_and_resumed_an_inner_optimizer_goes_on_as_well(
     assert method_state(out)["discriminator._extra_state"]["state"]
 
 
-@pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 0), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(
+    ("number", "workers"),
+    [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 2, marks=pytest.mark.slow)],
+)
 def test_asked_to_stop_it_finishes_the_step_saves_and_says_so(
     project: Project, whole: Path, tmp_path: Path, number: int, workers: int
 ) -> None:

@@ -3,11 +3,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
 
 PROGRAM = Path(__file__).with_name("two_ranks.py")
+KINDS = ("tracoco", "ua-mt", "bcp", "unimatch", "dhc", "sassnet")
+"""Two networks, a teacher, stages, thresholds, class weights, an optimizer of the method's own."""
 
 
 def torchrun(*arguments: str) -> str:
@@ -26,10 +30,13 @@ def torchrun(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.parametrize(
+    "names", [KINDS, pytest.param((), marks=pytest.mark.slow)], ids=["kinds", "all methods"]
+)
 def test_two_processes_hold_the_same_method_after_every_step_and_stop_together(
-    tmp_path: Path,
+    tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    torchrun(str(PROGRAM), str(tmp_path))
+    torchrun(str(PROGRAM), str(tmp_path), *names)
     assert {path.name for path in tmp_path.glob("rank*")} == {"rank0", "rank1"}
 
 

@@ -1,4 +1,7 @@
-"""Run by `torchrun` with two processes: methods stay equal, and a stop on one stops both."""
+"""Run by `torchrun` with two processes: methods stay equal, and a stop on one stops both.
+
+Arguments: a folder, and the names of methods; without names all methods.
+"""
 
 import sys
 from dataclasses import replace
@@ -65,9 +68,9 @@ def transformer_pair() -> Method:
     return build_method(choice, partial(network, name="light-unet"), facts)
 
 
-def check_equal_state(process: Process, folder: Path) -> None:
+def check_equal_state(process: Process, folder: Path, names: list[str]) -> None:
     with_transformer = ["cross-teaching with UNETR"] if find_spec("monai") else []
-    for name in (*METHODS, *with_transformer):
+    for name in (*(names or METHODS), *with_transformer):
         method = make_method(name, 2, classes=3) if name in METHODS else transformer_pair()
         try:
             keep_equal(name, method, process, folder, partial(own_batch, process), OWN)
@@ -127,7 +130,7 @@ def check_stops(process: Process, folder: Path) -> None:
 
 if __name__ == "__main__":
     with joined_process("cpu") as joined:
-        check_equal_state(joined, Path(sys.argv[1]))
+        check_equal_state(joined, Path(sys.argv[1]), sys.argv[2:])
         check_recipe(joined, Path(sys.argv[1]))
         check_unsure_process(joined, Path(sys.argv[1]))
         check_stops(joined, Path(sys.argv[1]))
