@@ -58,7 +58,7 @@ from tracoco.methods import (
 )
 from tracoco.methods.parts import context_contrast, independence, two_heads
 from tracoco.methods.parts.weak_to_strong import LabelledView
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import LossConfig
 
 

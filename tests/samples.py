@@ -13,7 +13,6 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 from torch import nn
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.data.batch import Batch
 from tracoco.methods import build_method
 from tracoco.methods.health import PseudoLabelHealth
@@ -23,7 +22,7 @@ from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan
 from tracoco.project.prepare import prepare
 from tracoco.runs.log import StepRecord
-from tracoco.settings import MethodChoice
+from tracoco.settings import AugmentationConfig, MethodChoice
 from tracoco.testing.subject import make_batch, small_network
 
 __all__ = ["make_batch"]  # the others are their own

@@ -8,11 +8,10 @@ from scripts.measure_code import static_rows
 
 PACKAGE = Path(__file__).parents[1] / "src" / "tracoco"
 ORDER = [
-    *("errors", "text", "console", "memory", "malloc", "processes", "lock_file", "lock"),
-    *("files", "geometry", "components", "slices", "shards"),
+    *("errors", "text", "console", "memory", "processes", "lock_file", "lock"),
+    *("files", "geometry", "components", "slices"),
     *(
         "settings",
-        "augmentation_config",
         "config",
         "presets",
         "scans",
@@ -56,7 +55,7 @@ def test_every_folder_has_its_place() -> None:
 
 def test_the_code_base_stays_within_its_measures() -> None:
     figures = {name: figure.split(" ")[0] for name, figure in static_rows()}
-    assert int(figures["files"]) <= 340
+    assert int(figures["files"]) <= 332
     assert 100 <= int(figures["lines of a file, median"]) <= 150
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= 350
     assert int(figures["files under 60 lines with one importer"]) <= 10  # most are commands

@@ -38,7 +38,7 @@ from tracoco.inference.maps import ScanMaps
 from tracoco.inference.prediction import Prediction
 from tracoco.inference.predictor import resampled
 from tracoco.project.folder import Project
-from tracoco.project.normalise import kept_box
+from tracoco.project.preprocess import kept_box
 from tracoco.project.store import Store
 from tracoco.scans.reader import read_images
 from tracoco.studies.benchmark.results import RunResult, case_dice

@@ -19,8 +19,7 @@ from tracoco.evaluation.validation import mean_dice
 from tracoco.inference.any_size import window_needs
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import chosen_cover
-from tracoco.inference.window_size import Demand
-from tracoco.inference.windows import window_places
+from tracoco.inference.windows import Demand, window_places
 from tracoco.networks.network import Network
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase

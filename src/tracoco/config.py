@@ -13,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.errors import UserError
 from tracoco.settings import (
+    AugmentationConfig,
     LossConfig,
     MethodChoice,
     Settings,

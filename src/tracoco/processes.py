@@ -1,20 +1,22 @@
-"""Processes: who one is, whether it still lives, its end with its parent, and signals to stop."""
+"""Processes: who one is, whether it lives, its part of a command's work, and signals to stop."""
 
 import os
+import re
 import secrets
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
-from tracoco.errors import Stopped
+from tracoco.errors import Stopped, UserError
 
 PROC = Path("/proc")
 WATCH_STDIN = "TRACOCO_END_WITH_STDIN"
@@ -188,3 +190,29 @@ def _give_back(before: Mapping[int, object]) -> None:
     for number, handler in before.items():
         # None: a handler that was not set by Python, which cannot be put back.
         signal.signal(number, signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]  # it came from signal
+
+
+Shard = tuple[int, int]
+"""(k, n): the k-th of n parts of the work of one command, counted from 1: `--shard 2/4`."""
+
+Item = TypeVar("Item")
+
+
+def shard_of(items: Sequence[Item], shard: Shard) -> list[Item]:
+    """One part of the items; parts differ in length by one at most."""
+    part, parts = shard
+    _check_shard(shard, f"{part}/{parts}")
+    return list(items[part - 1 :: parts])
+
+
+def parse_shard(text: str) -> Shard:
+    """`2/4`: the second of four parts."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    part, parts = (int(number) for number in match.groups()) if match else (0, 0)
+    _check_shard((part, parts), text)
+    return part, parts
+
+
+def _check_shard(shard: Shard, text: str) -> None:
+    if not 1 <= shard[0] <= shard[1]:
+        raise UserError(f"--shard {text} is no part; give 1/4, 2/4, 3/4 or 4/4 to four machines")

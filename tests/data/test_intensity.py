@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.data.augment import bend, change_intensities, coarse, stretch
+from tracoco.settings import AugmentationConfig
 
 AXES = (-3, -2, -1)
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from samples import PLAIN, make_batch
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.config import DataConfig
 from tracoco.data.batch import IGNORED
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
@@ -17,6 +16,7 @@ from tracoco.data.source import BatchSource
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
+from tracoco.settings import AugmentationConfig
 
 BUSY = DataConfig(
     turns=True,

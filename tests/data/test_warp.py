@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.config import DataConfig
 from tracoco.data.crop_pair import CropPair, CropRule, draw_crop_pair
 from tracoco.data.warp import Warp, draw_warp, fine_axes, rotation, sample
 from tracoco.geometry import Box, overlap, whole
 from tracoco.project.folder import Project
 from tracoco.project.store import Store, StoredCase
+from tracoco.settings import AugmentationConfig
 
 SPATIAL = AugmentationConfig(
     rotation=25.0,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.evaluation.complexity import complexity, seconds_a_window
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.transunet import Attention
 
 

@@ -13,8 +13,8 @@ from tracoco.errors import UserError
 from tracoco.evaluation import tune as tuning
 from tracoco.evaluation.tune import SIZES_ML, TuneRow, _compared, _picked, p_of_gain, tune_run
 from tracoco.files import read_json, write_json
+from tracoco.inference.model_choice import Tuned, read_tuned
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.tuned import Tuned, read_tuned
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.scans.reader import read_label

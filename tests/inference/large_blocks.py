@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from tracoco.malloc import freed_memory_kept, reused_blocks
+from tracoco.memory import freed_memory_kept, reused_blocks
 
 VALUES = 12_000_000
 """Of 48 MB: glibc asks the system for each block of so many."""

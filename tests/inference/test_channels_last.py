@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.inference.folding import fast_network
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.light_unet import Double, Pointwise, Residual
 
 

@@ -12,7 +12,8 @@ from tracoco.api.predictions import predict
 from tracoco.api.runs import Run
 from tracoco.errors import UserError
 from tracoco.files import read_json
-from tracoco.inference.ensemble import Views, averaged, mirrored_dimensions
+from tracoco.inference.ensemble import averaged
+from tracoco.inference.model_choice import Views, mirrored_dimensions
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config
 from tracoco.project.folder import Project

@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from tracoco.inference.folding import fast_network, ready_to_predict
 from tracoco.methods import build_method
 from tracoco.methods.method import Method, RunFacts, evaluating
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 
 

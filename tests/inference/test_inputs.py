@@ -10,7 +10,7 @@ from scans.dicom_samples import write_series
 
 from tracoco.errors import UserError
 from tracoco.inference.predict import planned_predictions
-from tracoco.shards import parse_shard, shard_of
+from tracoco.processes import parse_shard, shard_of
 
 
 def touch(folder: Path, *names: str) -> Path:

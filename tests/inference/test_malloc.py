@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tracoco import malloc as kept_memory
+from tracoco import memory
 from tracoco.config import InferenceConfig
 from tracoco.inference import sliding_window
 from tracoco.inference.sliding_window import predict_volume
-from tracoco.malloc import GLIBC, freed_memory_kept, reused_blocks
+from tracoco.memory import GLIBC, freed_memory_kept, reused_blocks
 
 BLOCK_MB = 48
 
@@ -32,7 +32,7 @@ def test_freed_blocks_are_written_to_again_and_given_back_at_the_end() -> None:
 
 
 def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_memory, "GLIBC", None)
+    monkeypatch.setattr(memory, "GLIBC", None)
     before = torch.arange(BLOCK_MB)
     with freed_memory_kept(), reused_blocks():
         during = torch.arange(BLOCK_MB)

@@ -23,12 +23,12 @@ from tracoco.geometry import Size
 from tracoco.inference.monai_bundle import inferer_settings, intensities, write_configs
 from tracoco.inference.portable import ModelDescription
 from tracoco.inference.sliding_window import predict_volume
-from tracoco.inference.window_size import WindowNeeds, largest_window
+from tracoco.inference.windows import WindowNeeds, largest_window
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
-from tracoco.project.normalise import normalise
 from tracoco.project.plan import Plan, write_plan
 from tracoco.project.prepare import prepare
+from tracoco.project.preprocess import normalise
 from tracoco.scans.reader import read_label
 from tracoco.training.train import train
 

@@ -18,9 +18,8 @@ from tracoco.inference.prediction import wanted_maps
 from tracoco.inference.predictor import resampled
 from tracoco.inference.sliding_window import Predict, WindowSums, predict_pieces, predict_volume
 from tracoco.inference.windows import window_places, window_weight
-from tracoco.project.normalise import raw_values
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import label_to_network_grid
+from tracoco.project.preprocess import label_to_network_grid, raw_values
 from tracoco.scans.scan import Shape
 
 SHAPES = st.tuples(*[st.integers(1, 28)] * 3)

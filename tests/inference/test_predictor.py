@@ -13,9 +13,8 @@ from tracoco.inference.sliding_window import predict_volume
 from tracoco.presets import load_config
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.normalise import raw_values
 from tracoco.project.prepare import prepare
-from tracoco.project.preprocess import to_network_grid
+from tracoco.project.preprocess import raw_values, to_network_grid
 from tracoco.scans.reader import read_image
 from tracoco.training.train import train
 

@@ -19,10 +19,9 @@ from tracoco.geometry import Size
 from tracoco.inference.any_size import window_needs
 from tracoco.inference.predictor import Predictor
 from tracoco.inference.sliding_window import chosen_cover, predict_volume
-from tracoco.inference.window_size import Demand
-from tracoco.inference.windows import window_places
+from tracoco.inference.windows import Demand, window_places
 from tracoco.methods.method import evaluating
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import Decoder, Encoder, Network
 from tracoco.presets import load_config
 from tracoco.project.folder import Project

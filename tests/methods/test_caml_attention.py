@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tracoco.methods.caml import BatchAttention, insert_attention
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import Network
 
 

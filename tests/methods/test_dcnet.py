@@ -8,7 +8,7 @@ from samples import make_batch, make_method, measured
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods import dcnet
 from tracoco.methods.dcnet import DCNet, attend
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import with_features
 
 PAST_THE_RAMP = 1000

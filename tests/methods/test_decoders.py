@@ -7,7 +7,7 @@ from torch import nn
 from tracoco.errors import UserError
 from tracoco.inference.folding import fast_network
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import Up
 
 WAYS_UP: tuple[Up, ...] = ("transpose", "linear", "nearest")

@@ -11,7 +11,7 @@ from tracoco.methods import build_method
 from tracoco.methods.mc_caussl import MCCauSSL
 from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.independence import dependence
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 
 PAST_THE_RAMP = 1000

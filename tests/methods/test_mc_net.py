@@ -13,7 +13,7 @@ from tracoco.methods import build_method
 from tracoco.methods.mc_net import MCNet, MCNetPlus
 from tracoco.methods.method import Method, RunFacts
 from tracoco.methods.parts.decoders import MeanOfDecoders, SeveralDecoders
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 from tracoco.testing.steps import after_steps, differing
 

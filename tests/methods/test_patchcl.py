@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tracoco.methods.method import StepOutput
 from tracoco.methods.patchcl import Embedder, PatchCL, distribution_contrast
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import with_features
 from tracoco.testing.steps import after_steps
 

@@ -9,7 +9,7 @@ from tracoco.inference.folding import ready_to_predict
 from tracoco.methods import build_method
 from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.decoders import SharedEncoder, released_rampup
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 
 

@@ -8,7 +8,7 @@ from samples import make_batch, make_method
 from tracoco.methods import build_method
 from tracoco.methods.method import RunFacts
 from tracoco.methods.parts.student_teacher import StudentTeacher
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 
 FAMILY = ["mean-teacher", "ua-mt", "ict", "lg-er-mt", "duwm", "ac-mt"]

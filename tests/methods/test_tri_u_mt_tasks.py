@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tracoco.methods.method import RunFacts
 from tracoco.methods.tri_u_mt import TaskOutputs, ThreeTasks, task_losses
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 
 
 def make(

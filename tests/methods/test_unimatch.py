@@ -11,7 +11,7 @@ from tracoco.errors import UserError
 from tracoco.methods import build_method
 from tracoco.methods.method import RunFacts
 from tracoco.methods.unimatch import UniMatch
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import MethodChoice
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tracoco.errors import UserError
 from tracoco.losses.supervised import supervised_loss
 from tracoco.methods.urpc import URPC, Pyramid, drop_salient, multiply_noise
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import with_features
 
 PAST_THE_RAMP = 1000

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
-from tracoco.networks import from_monai
-from tracoco.networks.build import build_network, check_crop
+from tracoco.networks import build_network, check_crop, from_monai
 from tracoco.networks.from_monai import Needs, build_monai, monai_class
 from tracoco.networks.network import with_features
 

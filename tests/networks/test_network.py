@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from tracoco.errors import UserError
 from tracoco.geometry import total_stride
-from tracoco.networks import NETWORKS
-from tracoco.networks.build import build_network, check_crop
+from tracoco.networks import NETWORKS, build_network, check_crop
 from tracoco.networks.network import Network, Up, with_features
 
 ROWS = [(name, dimensions) for name, facts in NETWORKS.items() for dimensions in facts.builders]

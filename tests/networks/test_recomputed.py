@@ -6,7 +6,7 @@ import torch
 from half_precision import needs_bf16
 from torch import Tensor, nn
 
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.network import Stages, recomputed
 from tracoco.networks.statistics import frozen_statistics
 from tracoco.training.acceleration import checkpoint_levels

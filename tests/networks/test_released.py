@@ -17,7 +17,7 @@ from released_networks import (
 from torch import Tensor, nn
 
 from tracoco.errors import UserError
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.networks.released import NAMINGS, convert, recognise
 
 SIZES = {2: (32, 48), 3: (32, 16, 16)}

@@ -10,9 +10,9 @@ from tracoco import memory
 from tracoco.errors import UserError
 from tracoco.project.check.check import check, gather
 from tracoco.project.create import init_project
-from tracoco.project.normalise import check_stored_size
 from tracoco.project.plan import Plan
 from tracoco.project.prepare import prepare
+from tracoco.project.preprocess import check_stored_size
 
 
 def test_check_and_prepare_name_the_scan_and_the_way_out(tmp_path: Path) -> None:

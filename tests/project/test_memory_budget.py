@@ -6,8 +6,7 @@ from samples import make_batch, make_method
 from torch import Tensor
 
 from tracoco.config import FILTERS, NetworkConfig, Precision
-from tracoco.networks import NETWORKS
-from tracoco.networks.build import build_network
+from tracoco.networks import NETWORKS, build_network
 from tracoco.presets import load_config
 from tracoco.project.case_statistics import CaseStatistics
 from tracoco.project.fingerprint import Fingerprint, LabelValue

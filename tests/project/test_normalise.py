@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tracoco.geometry import Box
-from tracoco.project.normalise import normalise
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import to_network_grid
+from tracoco.project.preprocess import normalise, to_network_grid
 
 
 def zscores(over: str = "all", *, full: bool = True, **values: Any) -> Plan:

@@ -5,9 +5,15 @@ from hypothesis import strategies as st
 
 from tracoco.errors import UserError
 from tracoco.geometry import Box
-from tracoco.project.normalise import kept_box, normalise, raw_values
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import class_indices, label_to_network_grid, to_network_grid
+from tracoco.project.preprocess import (
+    class_indices,
+    kept_box,
+    label_to_network_grid,
+    normalise,
+    raw_values,
+    to_network_grid,
+)
 
 
 def isotropic(

@@ -12,8 +12,8 @@ from tracoco.errors import UserError
 from tracoco.files import read_json, write_json
 from tracoco.project.create import init_project
 from tracoco.project.folder import Project
-from tracoco.project.normalise import normalise
 from tracoco.project.prepare import prepare
+from tracoco.project.preprocess import normalise
 from tracoco.project.store import Store, StoredCase, array_file, facts_file
 from tracoco.scans.reader import read_image, read_label
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tracoco.errors import UserError
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan

@@ -9,7 +9,7 @@ from tracoco.config import Config
 from tracoco.errors import UserError
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
-from tracoco.runs import limits
+from tracoco.runs import build
 from tracoco.runs.build import resolved, run_crop, run_method
 from tracoco.training.train import train
 
@@ -56,12 +56,12 @@ def test_what_fits_is_what_the_memory_has(
     plan = project.load_plan()
     config = resolved(Config(), plan)
     crop = run_crop(config, plan)
-    limits.check_step(config, plan, crop, torch.device("cpu"))
-    monkeypatch.setattr(limits, "available_bytes", lambda: 2**12)
+    build.check_step(config, plan, crop, torch.device("cpu"))
+    monkeypatch.setattr(build, "available_bytes", lambda: 2**12)
     with pytest.raises(UserError, match=r"and 0\.0 GiB are available; make data\.crop"):
-        limits.check_step(config, plan, crop, torch.device("cpu"))
-    monkeypatch.setattr(limits, "available_bytes", lambda: None)
-    limits.check_step(config, plan, crop, torch.device("cpu"))
+        build.check_step(config, plan, crop, torch.device("cpu"))
+    monkeypatch.setattr(build, "available_bytes", lambda: None)
+    build.check_step(config, plan, crop, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("levels", "refused"), [(16, False), (17, True)])
@@ -69,6 +69,6 @@ def test_there_are_no_more_levels_than_halvings(levels: int, *, refused: bool) -
     strides: tuple[tuple[int, ...], ...] = ((2, 2, 2),) * levels
     if refused:
         with pytest.raises(UserError, match="17 levels"):
-            limits.check_levels(strides)
+            build.check_levels(strides)
     else:
-        limits.check_levels(strides)
+        build.check_levels(strides)

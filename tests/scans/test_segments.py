@@ -14,9 +14,8 @@ from scans.itk_samples import TURNED, VOLUME, stored, write_nrrd
 
 from tracoco.errors import UserError
 from tracoco.scans import nifti, nrrd
-from tracoco.scans.checks import on_grid_of
 from tracoco.scans.reader import read_grid, read_label, read_structures, write_label
-from tracoco.scans.scan import Grid, Structure, canonical_geometry
+from tracoco.scans.scan import Grid, Structure, canonical_geometry, on_grid_of
 
 STRUCTURES = (Structure(1, "Läsion <1>", (1.0, 0.5, 0.0)), Structure(4, "kidney & ureter"))
 GRID = Grid((2, 3, 4), TURNED)

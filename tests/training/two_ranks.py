@@ -23,7 +23,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError
 from tracoco.methods import METHODS, build_method
 from tracoco.methods.method import Method, RunFacts
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.processes import StopRequest
 from tracoco.settings import MethodChoice
 from tracoco.testing.two_ranks import digest, keep_equal

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from tracoco.console import counted, progress_console
 from tracoco.errors import UserError, raise_all
 from tracoco.lock import only_writer
-from tracoco.processes import interrupted_by_signals
+from tracoco.processes import Shard, interrupted_by_signals, shard_of
 from tracoco.project.create import (
     Proposal,
     SplitChoice,
@@ -27,7 +27,6 @@ from tracoco.project.machine import Device
 from tracoco.project.prepare import prepare as fill_store
 from tracoco.project.transaction import remove_abandoned
 from tracoco.project.update import Update, apply_update, propose_update
-from tracoco.shards import Shard, shard_of
 from tracoco.studies.paper.case_lists import listed_splits
 from tracoco.studies.paper.downloads import PaperData, find_paper_data, write_scans
 

@@ -13,8 +13,8 @@ from tracoco.console import progress_console
 from tracoco.errors import UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
 from tracoco.evaluation.scores import Evaluation, chosen_protocol
-from tracoco.inference.ensemble import Members
 from tracoco.inference.manifest import PredictedCase
+from tracoco.inference.model_choice import Members
 from tracoco.inference.prediction import Prediction
 from tracoco.inference.predictor import Predictor
 from tracoco.presets import load_config, settings_words, with_overrides

@@ -89,7 +89,7 @@ def predict(
     from tracoco.api.predictions import predict as predict_scans
     from tracoco.inference.manifest import merged_manifest
     from tracoco.inference.prediction import wanted_maps
-    from tracoco.shards import parse_shard
+    from tracoco.processes import parse_shard
 
     cases = predict_scans(
         run,

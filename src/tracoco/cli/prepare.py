@@ -24,7 +24,7 @@ def prepare(
     Example: tracoco prepare heart
     """
     from tracoco.api.projects import prepare as prepare_scans
-    from tracoco.shards import parse_shard, shard_of
+    from tracoco.processes import parse_shard, shard_of
 
     part = parse_shard(shard) if shard else None
     opened = prepare_scans(project, workers=workers, shard=part)

@@ -15,8 +15,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.geometry import Box, Index, Size
+from tracoco.settings import AugmentationConfig
 
 Plane = tuple[int, int]
 Limits = tuple[float, float]

@@ -14,8 +14,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tracoco.augmentation_config import AugmentationConfig
 from tracoco.geometry import Box, Size, whole
+from tracoco.settings import AugmentationConfig
 
 THICK = 3.0
 """Slices that are so many times thicker than their voxels are wide are not rotated or scaled out of

@@ -17,7 +17,7 @@ from tracoco.evaluation.scores import CaseScore, Evaluation, Protocol
 from tracoco.files import write_json
 from tracoco.inference.manifest import Manifest, check_predictions, map_files
 from tracoco.lock import only_writer
-from tracoco.malloc import freed_memory_kept, reused_blocks
+from tracoco.memory import freed_memory_kept, reused_blocks
 from tracoco.project.cases import ALL_DRAWN, Case, Drawn
 from tracoco.project.folder import Project
 from tracoco.project.labels import LabelRule, read_drawn

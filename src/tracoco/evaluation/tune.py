@@ -24,9 +24,8 @@ from tracoco.errors import UserError
 from tracoco.evaluation.bootstrap import LEVEL, holm
 from tracoco.evaluation.metrics import dice
 from tracoco.files import content_hash, write_json
-from tracoco.inference.ensemble import Views, mirrored_dimensions
+from tracoco.inference.model_choice import Tuned, Views, mirrored_dimensions, tuned_file
 from tracoco.inference.predictor import Predictor
-from tracoco.inference.tuned import Tuned, tuned_file
 from tracoco.project.cases import Case
 from tracoco.project.folder import Project
 from tracoco.project.plan import Plan

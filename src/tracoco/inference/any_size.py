@@ -6,7 +6,7 @@ from math import lcm
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from tracoco.inference.window_size import WindowNeeds
+from tracoco.inference.windows import WindowNeeds
 from tracoco.methods.method import Method
 from tracoco.networks.light_unet import Double, Pointwise
 from tracoco.networks.network import Network

@@ -1,59 +1,19 @@
-"""Several predictions of one crop averaged: of several runs, of two networks, of mirrored views."""
+"""Several predictions of one crop: the mean over runs, networks and mirrored views, or all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from tracoco.errors import UserError, check_choice
 from tracoco.inference.folding import ready_to_predict
+from tracoco.inference.maps import disagreement
+from tracoco.inference.model_choice import Members, Views, mirrored_dimensions
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 
-Members = Literal["first", "both"]
-"""first: the network that predicts; both: the mean of two networks that were trained together."""
 Predict = Callable[[Tensor], Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """Which networks of a run predict, and which mirrored views of a crop they see."""
-
-    members: Members = "first"
-    mirror: bool = False
-
-    def check(self, method: Method, plan: Plan) -> None:
-        """Refuse what the method or the plan does not have."""
-        check_choice("members", self.members, get_args(Members))
-        if self.members == "both" and not method.has_members:
-            raise UserError(
-                "--members both needs two networks that were trained together, and this run's "
-                "method has one; leave it out"
-            )
-        if self.mirror and not mirrored_dimensions(plan):
-            raise UserError(
-                "--mirror: the plan of this run has no mirror_axes, so a mirrored scan may show "
-                "what no scan does; leave it out, or name the axes in plan.yaml and train again"
-            )
-
-    @property
-    def text(self) -> str:
-        """What differs from one pass of one network, in words; empty if nothing does."""
-        parts = ["both networks"] * (self.members == "both") + ["mirrored views"] * self.mirror
-        return ", ".join(parts)
-
-
-PLAIN = Views()
-"""One pass of the network that predicts."""
-
-
-def mirrored_dimensions(plan: Plan) -> list[int]:
-    """Dimensions of crops [B, C, ...] along which they may be mirrored."""
-    return [axis + plan.dimensions - 1 for axis in plan.mirror_axes]
 
 
 @contextmanager
@@ -90,3 +50,25 @@ def _subsets(dimensions: Sequence[int]) -> list[tuple[int, ...]]:
     """All choices of some of the dimensions, none of them first."""
     sizes = range(len(dimensions) + 1)
     return [subset for size in sizes for subset in combinations(dimensions, size)]
+
+
+def with_members(
+    method: Method, predict: Predict | None, *, as_map: bool, compared: bool
+) -> Predict:
+    """Class probabilities, and behind them what compares a method's two networks.
+
+    Args:
+        method: it has two networks.
+        predict: class probabilities in place of those of the method's first network.
+        as_map: add the disagreement of each voxel.
+        compared: add the probabilities of both networks.
+    """
+
+    def with_all(crops: Tensor) -> Tensor:
+        members = method.predict_members(crops)
+        parts = [predict(crops) if predict else members[0]]
+        parts += [disagreement(*members[-2:])] if as_map else []
+        parts += members[-2:] if compared else []
+        return torch.cat(parts, dim=1)
+
+    return with_all

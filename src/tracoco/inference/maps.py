@@ -19,8 +19,8 @@ from torch import Tensor
 from tracoco.errors import full_disk_named
 from tracoco.geometry import Box, whole
 from tracoco.inference.prediction import ByteMap
-from tracoco.project.normalise import raw_values
 from tracoco.project.plan import Plan
+from tracoco.project.preprocess import raw_values
 from tracoco.scans.scan import Shape
 
 CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)

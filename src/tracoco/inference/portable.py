@@ -20,15 +20,18 @@ from tracoco.files import content_hash
 from tracoco.geometry import Size
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.prediction import Prediction
-from tracoco.inference.window_size import Cover, WindowNeeds, fitting_cover
-from tracoco.inference.windows import nearest, padding, resized, window_places, window_weight
-from tracoco.project.normalise import (
-    check_channels,
-    kept_box,
-    normalised_channels,
-    raw_values,
+from tracoco.inference.windows import (
+    Cover,
+    WindowNeeds,
+    fitting_cover,
+    nearest,
+    padding,
+    resized,
+    window_places,
+    window_weight,
 )
 from tracoco.project.plan import Plan
+from tracoco.project.preprocess import check_channels, kept_box, normalised_channels, raw_values
 from tracoco.scans.in_memory import as_scan
 from tracoco.scans.reader import read_image
 from tracoco.scans.scan import Scan
@@ -189,11 +192,6 @@ def _winner(probability: Array, shape: Sequence[int]) -> NDArray[np.uint8]:
         winner[value > highest] = index
         highest = np.maximum(highest, value)
     return winner
-
-
-def is_model_file(path: Path) -> bool:
-    """Whether a path in the place of a run is that of an exported model."""
-    return path.suffix.lower() == ".onnx"
 
 
 def load_onnx(path: Path, device: str = "auto") -> tuple[PortablePredictor, Manifest]:

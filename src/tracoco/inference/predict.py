@@ -32,13 +32,12 @@ from tracoco.inference.manifest import (
     scans_of,
     start_manifest,
 )
-from tracoco.inference.model_choice import ModelChoice, ScanPredictor
-from tracoco.inference.tuned import Tuned
+from tracoco.inference.model_choice import ModelChoice, ScanPredictor, Tuned
 from tracoco.lock import alone_for_a_moment, shard_writer
-from tracoco.processes import interrupted_by_signals
+from tracoco.processes import Shard, interrupted_by_signals, shard_of
 from tracoco.project.folder import Project
 from tracoco.project.layouts.community import volumes_below
-from tracoco.project.normalise import check_channels
+from tracoco.project.preprocess import check_channels
 from tracoco.project.splits import PARTS
 from tracoco.scans.reader import (
     WRITTEN,
@@ -49,7 +48,6 @@ from tracoco.scans.reader import (
     scan_stem,
     scans_in,
 )
-from tracoco.shards import Shard, shard_of
 
 if TYPE_CHECKING:
     from tracoco.runs.folder import Weights

@@ -15,20 +15,19 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.errors import UserError, check_choice
 from tracoco.geometry import Size, piece_axis
-from tracoco.inference.ensemble import PLAIN, Members, Views, averaged
+from tracoco.inference.ensemble import averaged, with_members
 from tracoco.inference.folding import ready_to_predict
 from tracoco.inference.manifest import Manifest
 from tracoco.inference.maps import ScanMaps
+from tracoco.inference.model_choice import PLAIN, Members, Views
 from tracoco.inference.prediction import MAPS, Prediction
 from tracoco.inference.sliding_window import Predict, chosen_cover, predict_pieces
-from tracoco.inference.uncertainty import Asked, UncertaintyMeter, features_read, with_members
-from tracoco.inference.window_size import Cover
-from tracoco.inference.windows import nearest, neighbours
+from tracoco.inference.uncertainty import Asked, UncertaintyMeter, features_read
+from tracoco.inference.windows import Cover, nearest, neighbours
 from tracoco.methods import method_row
 from tracoco.methods.method import Method
-from tracoco.project.normalise import check_channels, kept_box
 from tracoco.project.plan import Plan
-from tracoco.project.preprocess import to_network_grid
+from tracoco.project.preprocess import check_channels, kept_box, to_network_grid
 from tracoco.runs.build import choose_device, run_crop, run_method
 from tracoco.runs.folder import (
     RunFolder,
@@ -279,13 +278,18 @@ class Predictor:
         self, *, disagreement: bool = False, meter: UncertaintyMeter | None = None
     ) -> Iterator[Predict]:
         """Class probabilities of crops, and behind them what else was asked for."""
-        mean: Predict | None = None
+        compared = meter is not None and meter.members
         with ready_to_predict(self.method) as method, ExitStack() as stack:
+            mean: Predict | None = None
             if self.others or self.views != PLAIN:
                 methods = (method, *self.others)
                 mean = stack.enter_context(averaged(methods, self.views, self.plan))
-            stack.enter_context(features_read(method.inference_network(), meter))
-            yield with_members(method, as_map=disagreement, meter=meter, predict=mean)
+            if meter:
+                stack.enter_context(features_read(method.inference_network(), meter))
+            if disagreement or compared:
+                yield with_members(method, mean, as_map=disagreement, compared=compared)
+            else:
+                yield mean or method.predict
 
     def _pieces(self, predict: Predict, prepared: Tensor, cover: Cover) -> Iterable[Tensor]:
         """The class probabilities, some rows of the scan after the other."""

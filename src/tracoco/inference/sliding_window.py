@@ -9,9 +9,8 @@ from torch import Tensor
 from tracoco.config import InferenceConfig
 from tracoco.geometry import Box, Size, piece_axis
 from tracoco.inference.any_size import networks_of_any_size, window_needs
-from tracoco.inference.window_size import Cover, fitting_cover
-from tracoco.inference.windows import padding, window_places, window_weight
-from tracoco.malloc import freed_memory_kept, reused_blocks
+from tracoco.inference.windows import Cover, fitting_cover, padding, window_places, window_weight
+from tracoco.memory import freed_memory_kept, reused_blocks
 from tracoco.methods.method import Method
 
 PIECE = 4

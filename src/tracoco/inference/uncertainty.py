@@ -24,10 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tracoco.inference.maps import disagreement
 from tracoco.inference.prediction import Uncertainty
-from tracoco.inference.sliding_window import Predict
-from tracoco.methods.method import Method
 from tracoco.networks.network import Network
 
 
@@ -122,41 +119,9 @@ class Asked:
     meter: UncertaintyMeter | None
 
 
-def with_members(
-    method: Method,
-    *,
-    as_map: bool,
-    meter: UncertaintyMeter | None,
-    predict: Predict | None = None,
-) -> Predict:
-    """Class probabilities as `predict` gives them, and behind them what was asked for.
-
-    Args:
-        method: it has two networks to compare, if anything is asked for that compares them.
-        as_map: add the disagreement of each voxel.
-        meter: add the probabilities of two networks, if it compares them.
-        predict: class probabilities in place of those of the method's first network.
-    """
-    compares = meter is not None and meter.members
-    if not (as_map or compares):
-        return predict or method.predict
-
-    def with_all(crops: Tensor) -> Tensor:
-        members = method.predict_members(crops)
-        parts = [predict(crops) if predict else members[0]]
-        parts += [disagreement(*members[-2:])] if as_map else []
-        parts += members[-2:] if compares else []
-        return torch.cat(parts, dim=1)
-
-    return with_all
-
-
 @contextmanager
-def features_read(network: nn.Module, meter: UncertaintyMeter | None) -> Iterator[None]:
+def features_read(network: nn.Module, meter: UncertaintyMeter) -> Iterator[None]:
     """Have the coarsest feature map of every window that the network predicts taken."""
-    if meter is None:
-        yield
-        return
     own = next((part for part in network.modules() if isinstance(part, Network)), None)
     coarsest: list[Tensor] = []
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from tracoco.errors import UserError, did_you_mean, first_line
+from tracoco.networks import PREFIX
 from tracoco.networks.dry_run import without_values
 
 SMALLEST_EDGE = 4
@@ -132,7 +133,6 @@ def _made_from_the_crop(
     return made | ({"pretrained": False} if "pretrained" in parameters else {})
 
 
-PREFIX = "monai:"
 USUAL = ("UNet", "DynUNet", "SegResNet", "AttentionUnet", "UNETR", "SwinUNETR")
 """Networks for segmentation; MONAI has many more, and not all of them are."""
 FAULTS: tuple[type[Exception], ...] = (

@@ -35,7 +35,7 @@ from tracoco.project.splits import (
 )
 from tracoco.project.transaction import remove_abandoned, replaced_together, take_back
 from tracoco.scans.scan import Structure
-from tracoco.scans.segments import colour_of, to_hex
+from tracoco.scans.segments import to_hex
 
 
 def make_splits(
@@ -278,7 +278,7 @@ def with_structures(plan: Plan, known: Mapping[int, Structure]) -> Plan:
     named = [known.get(each.value, each) for each in plan.structures]
     colours = []
     if any(each.colour for each in named):
-        colours = [to_hex(colour_of(each)) for each in named]
+        colours = [to_hex(each.shown_colour) for each in named]
     names = (plan.class_names[0], *(each.name for each in named))
     return plan.model_copy(update={"class_names": names, "class_colours": tuple(colours)})
 

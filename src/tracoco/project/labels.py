@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.project.cases import ALL_DRAWN, AXES, Case, Drawn
-from tracoco.scans.checks import on_grid_of
 from tracoco.scans.reader import may_name_structures, read_label, read_structures
-from tracoco.scans.scan import LabelScan, ScanHeader, Structure
+from tracoco.scans.scan import LabelScan, ScanHeader, Structure, on_grid_of
 
 UNDRAWN = -1
 """Of a voxel that nobody has looked at."""

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from tracoco.errors import UserError, collected, raise_all
 from tracoco.geometry import Box
 from tracoco.lock import shard_writer
+from tracoco.processes import Shard, shard_of
 from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps
 from tracoco.project.folder import Project
 from tracoco.project.labels import read_drawn
-from tracoco.project.normalise import check_channels, kept_box
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import (
+    check_channels,
     class_indices,
     is_drawn,
     is_structure,
+    kept_box,
     label_to_network_grid,
     to_network_grid,
 )
@@ -38,7 +40,6 @@ from tracoco.project.survey import death_of
 from tracoco.project.workers import in_parallel, suitable_workers
 from tracoco.scans.reader import read_images
 from tracoco.scans.scan import LabelScan, Scan, Shape, Spacing
-from tracoco.shards import Shard, shard_of
 
 
 @dataclass(frozen=True, slots=True)

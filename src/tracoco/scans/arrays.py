@@ -17,10 +17,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans import checks
 from tracoco.scans.packed import read_voxels, readable
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
-from tracoco.scans.stored import Stored, as_image, as_label, describe
+from tracoco.scans.stored import Stored, as_image, as_label, check_voxel_type, describe
 
 if TYPE_CHECKING:
     from tracoco.scans.hdf5 import Dataset
@@ -139,7 +138,7 @@ def _describe(shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> ScanH
     A slice [H, W] becomes [H, W, 1]: among axes of equal spacing, 2D projects count slices along
     the last. Channels come first.
     """
-    checks.check_voxel_type(dtype, path)
+    check_voxel_type(dtype, path)
     if len(shape) == 4 and shape[0] != min(shape):
         raise UserError(
             f"{path} has an array of the shape {shape}; the channels of a 4D array come first, "

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracoco.errors import UserError
-from tracoco.scans import checks
 from tracoco.scans.dicom_contents import Contents, Slice, read_contents
 from tracoco.scans.dicom_files import dicom_files, has_dicom, read_object
 from tracoco.scans.dicom_stack import stack_slices
@@ -22,6 +21,7 @@ from tracoco.scans.scan import (
     canonical_geometry,
     to_canonical,
 )
+from tracoco.scans.stored import check_finite
 
 is_series = has_dicom
 
@@ -42,7 +42,7 @@ def read_image(path: Path) -> Scan:
     with dicom_files(path) as files:
         stack = stack_slices(read_contents(files, path).slices, path)
         array = to_canonical(read_voxels(stack, path), stack.grid)[None]
-    checks.check_finite(array, path)
+    check_finite(array, path)
     _, affine, spacing_mm = canonical_geometry(stack.grid)
     return Scan(array, affine, spacing_mm, stack.grid, path)
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans import checks
 from tracoco.scans.dicom_contents import Slice
 from tracoco.scans.scan import SAME_GRID, Affine, Grid
+from tracoco.scans.stored import SHEAR_TOLERANCE, check_affine
 
 ROUNDING_MM = 0.06
 """Positions are written with few digits, some with one: half of its last digit, and a little."""
@@ -113,7 +113,7 @@ def check_upright(places: Points, step: Points, normal: Points, path: Path) -> N
             "column; convert it to NIfTI with a tool that resamples them"
         )
     angle = np.arccos(np.clip(step @ normal / np.linalg.norm(step), -1, 1))
-    if np.sin(angle) > checks.SHEAR_TOLERANCE:
+    if np.sin(angle) > SHEAR_TOLERANCE:
         raise UserError(
             f"{path} was taken with a tilted gantry: each slice is shifted, by "
             f"{np.degrees(angle):.1f} degrees. Resample it to right angles, "
@@ -175,7 +175,7 @@ def stack_slices(slices: Sequence[Slice], path: Path) -> Stack:
         check_upright(places, step, normal, path)
     affine[:3, 2] = step
     affine[:3, 3] = places[0]
-    checks.check_affine(affine, path)
+    check_affine(affine, path)
     rows, columns = slices[0].size
     return Stack(tuple(ordered), Grid((columns, rows, len(ordered)), RAS @ affine))
 
@@ -184,8 +184,8 @@ def plane_affine(one: Slice, path: Path) -> Affine:
     """From column, row and millimetres off the plane to the patient's millimetres (LPS)."""
     cosines = np.array(one.orientation).reshape(2, 3)
     lengths = np.linalg.norm(cosines, axis=1)
-    right_angle = abs(float(cosines[0] @ cosines[1])) < checks.SHEAR_TOLERANCE
-    if (np.abs(lengths - 1) > checks.SHEAR_TOLERANCE).any() or not right_angle:
+    right_angle = abs(float(cosines[0] @ cosines[1])) < SHEAR_TOLERANCE
+    if (np.abs(lengths - 1) > SHEAR_TOLERANCE).any() or not right_angle:
         raise UserError(
             f"{path}: {one.file.name} has an ImageOrientationPatient of {list(one.orientation)}, "
             "which are not two directions at a right angle; export it again"

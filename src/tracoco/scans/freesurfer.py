@@ -7,15 +7,17 @@ import numpy as np
 from nibabel.freesurfer.mghformat import DATA_OFFSET, MGHError, MGHHeader
 
 from tracoco.errors import UserError
-from tracoco.scans import checks
 from tracoco.scans.packed import opened, read_voxels
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader
 from tracoco.scans.stored import (
+    MOST_CHANNELS,
     Stored,
     as_image,
     as_label,
     describe,
     sound_header,
+    split_channels,
+    time_series,
 )
 
 VERSION = (1).to_bytes(4, "big")
@@ -51,9 +53,9 @@ def _describe(block: bytes, path: Path) -> tuple[ScanHeader, np.dtype[Any]]:
         header: Header = MGHHeader(block, check=False)
         dtype: np.dtype[Any] = header.get_data_dtype().newbyteorder(">")
         affine = np.array(header.get_affine(), dtype=np.float64)
-    shape, frames = checks.split_channels(tuple(map(int, header.get_data_shape())), path)
-    if frames > checks.MOST_CHANNELS:  # the header has no other sign of time
-        raise checks.time_series(frames, path)
+    shape, frames = split_channels(tuple(map(int, header.get_data_shape())), path)
+    if frames > MOST_CHANNELS:  # the header has no other sign of time
+        raise time_series(frames, path)
     has_geometry = any(block[HAS_GEOMETRY])
     return describe(Grid(shape, affine, has_geometry=has_geometry), frames, path), dtype
 

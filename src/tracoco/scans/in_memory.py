@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from tracoco.errors import UserError
-from tracoco.scans import checks
 from tracoco.scans.nifti import IMAGES, MILLIMETRES
 from tracoco.scans.scan import Affine, Grid, Scan
-from tracoco.scans.stored import Stored, as_image, describe
+from tracoco.scans.stored import Stored, as_image, describe, split_channels
 
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """ITK's x points to the left and its y to the back; ours to the right and to the front."""
@@ -34,7 +33,7 @@ def as_scan(image: Any) -> Scan:
 
 def _from_nibabel(image: Any) -> Scan:
     source = Path(image.get_filename() or "nibabel image")
-    shape, channels = checks.split_channels(image.shape, source)
+    shape, channels = split_channels(image.shape, source)
     affine = np.array(image.affine, dtype=np.float64)
     header, has_geometry = b"", True
     if type(image.header) in IMAGES:

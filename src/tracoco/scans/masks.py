@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.scans import nifti
-from tracoco.scans.checks import check_same_grid
-from tracoco.scans.scan import LabelScan, Scan, ScanHeader, Structure
+from tracoco.scans.scan import LabelScan, Scan, ScanHeader, Structure, check_same_grid
 
 FOLDER = "segmentations"
 """By other names, folders of files are scans of several cases."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
-from tracoco.scans import checks
 from tracoco.scans.packed import LAST, read_voxels, readable, unpacking
 from tracoco.scans.scan import (
     Affine,
@@ -31,6 +30,8 @@ from tracoco.scans.stored import (
     describe,
     smallest_type,
     sound_header,
+    split_channels,
+    time_series,
 )
 
 TYPES = {
@@ -81,9 +82,9 @@ def parse_header(file: IO[bytes], path: Path) -> MetaHeader:
         fields[name.strip().lower()] = value.strip()
     with sound_header(path):
         sizes = tuple(int(size) for size in fields["dimsize"].split())
-        shape, volumes = checks.split_channels(sizes, path)
+        shape, volumes = split_channels(sizes, path)
         if volumes > 1:  # channels have a field of their own
-            raise checks.time_series(volumes, path)
+            raise time_series(volumes, path)
         if fields.get("binarydata", "True").lower() == "false":
             raise ValueError("its voxels are text, BinaryData = False")
         order = ">" if _true(fields, "binarydatabyteordermsb", "elementbyteordermsb") else "<"

@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
-from tracoco.scans import checks
 from tracoco.scans.packed import opened, read_voxels
 from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, Structure, to_grid
-from tracoco.scans.segments import MOST_NAME, colour_of
+from tracoco.scans.segments import MOST_NAME
 from tracoco.scans.stored import (
+    MOST_CHANNELS,
     Stored,
     as_image,
     as_label,
+    check_voxel_type,
     describe,
     smallest_type,
     sound_header,
+    split_channels,
+    time_series,
 )
 
 MILLIMETRES = {"meter": 1000.0, "mm": 1.0, "micron": 0.001, "unknown": 1.0}
@@ -107,7 +110,7 @@ def _label_table(structures: Sequence[Structure]) -> bytes:
     table = ElementTree.SubElement(volume, "LabelTable")
     for structure in structures:
         row = ElementTree.SubElement(table, "Label", Key=str(structure.value))
-        for part, amount in zip(COLOUR, (*colour_of(structure), 1.0), strict=True):
+        for part, amount in zip(COLOUR, (*structure.shown_colour, 1.0), strict=True):
             row.set(part, f"{amount:.6g}")
         row.text = structure.name
     ElementTree.SubElement(volume, "StudyMetaDataLinkSet")
@@ -166,16 +169,16 @@ def _parse(content: bytes, path: Path) -> Header:
 
 
 def _describe(header: Header, path: Path) -> ScanHeader:
-    spatial, channels = checks.split_channels(header.get_data_shape(), path)
-    checks.check_voxel_type(header.get_data_dtype(), path)
+    spatial, channels = split_channels(header.get_data_shape(), path)
+    check_voxel_type(header.get_data_dtype(), path)
     with sound_header(path, HeaderDataError):
         length_unit, time_unit = header.get_xyzt_units()
         affine = np.array(header.get_best_affine(), dtype=np.float64)
         affine[:3] *= MILLIMETRES[length_unit]
     step = float(header["pixdim"][4])
-    unset = step in NO_TIME_STEP and channels <= checks.MOST_CHANNELS
+    unset = step in NO_TIME_STEP and channels <= MOST_CHANNELS
     if channels > 1 and time_unit != "unknown" and not unset:
-        raise checks.time_series(channels, path)
+        raise time_series(channels, path)
     has_geometry = bool(header["qform_code"] > 0 or header["sform_code"] > 0)
     return describe(Grid(spatial, affine, header.binaryblock, has_geometry), channels, path)
 

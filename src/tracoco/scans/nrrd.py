@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tracoco.errors import UserError
 from tracoco.files import atomic_path
-from tracoco.scans import checks
 from tracoco.scans.packed import LAST, Packing, check_size, read_voxels, readable, unpacking
 from tracoco.scans.scan import Affine, Grid, LabelScan, Scan, ScanHeader, Structure, to_grid
 from tracoco.scans.segments import (
@@ -27,10 +26,12 @@ from tracoco.scans.stored import (
     Stored,
     as_image,
     as_label,
+    check_voxel_type,
     data_file,
     describe,
     smallest_type,
     sound_header,
+    time_series,
 )
 
 TO_RAS = {
@@ -126,11 +127,11 @@ def _spatial_axes(
 def _check_kind(kind: str, size: int, path: Path) -> None:
     """Refuse an axis whose values are no channels."""
     if kind == "time":
-        raise checks.time_series(size, path)
+        raise time_series(size, path)
     if "color" in kind:
-        checks.check_voxel_type(np.dtype([(name, "u1") for name in "RGB"]), path)
+        check_voxel_type(np.dtype([(name, "u1") for name in "RGB"]), path)
     if kind == "complex":
-        checks.check_voxel_type(np.dtype(np.complex64), path)
+        check_voxel_type(np.dtype(np.complex64), path)
 
 
 def _affine(

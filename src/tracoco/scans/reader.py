@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError
-from tracoco.scans.checks import check_same_grid
-from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, Structure
+from tracoco.scans.scan import Grid, LabelScan, Scan, ScanHeader, Structure, check_same_grid
 
 
 class FormatModule(Protocol):

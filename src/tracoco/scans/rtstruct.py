@@ -23,7 +23,6 @@ from tracoco.scans.dicom_files import DicomFile, read_object, sound_file
 from tracoco.scans.dicom_seg import MAY_BE_EMPTY, SERIES_NUMBER, series_images
 from tracoco.scans.dicom_stack import RAS, Stack
 from tracoco.scans.scan import Grid, Structure, to_grid
-from tracoco.scans.segments import colour_of
 
 CLOSED = "CLOSED_PLANAR"
 BODY = "EXTERNAL"
@@ -186,7 +185,7 @@ def write_structure_set(
     dataset.ROIContourSequence = [
         _item(
             ReferencedROINumber=number,
-            ROIDisplayColor=[round(255 * level) for level in colour_of(structure)],
+            ROIDisplayColor=[round(255 * level) for level in structure.shown_colour],
             ContourSequence=list(_contours(on_grid == value, stack)),
         )
         for number, (value, structure) in numbered

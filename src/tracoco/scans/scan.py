@@ -1,5 +1,9 @@
-"""A scan in memory, always in the axis order right, anterior, superior (RAS+), and the way back."""
+"""A scan in memory, always in the axis order right, anterior, superior (RAS+), and the way back.
 
+Whether two scans lie on the same voxels is told here too.
+"""
+
+import colorsys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -10,6 +14,7 @@ import numpy as np
 from nibabel.orientations import inv_ornt_aff, io_orientation
 from numpy.typing import NDArray
 
+from tracoco.errors import UserError
 from tracoco.geometry import Box, whole
 
 Voxel = TypeVar("Voxel", bound=np.generic)
@@ -115,6 +120,12 @@ class Structure:
     colour: tuple[float, float, float] | None = None
     """Red, green and blue from 0 to 1; None where nobody has chosen any."""
 
+    @property
+    def shown_colour(self) -> tuple[float, float, float]:
+        """Its colour, or one of its own by its value, far from those of the values beside it."""
+        golden = 0.618034
+        return self.colour or colorsys.hsv_to_rgb(self.value * golden % 1, 0.7, 0.95)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelScan:
@@ -176,6 +187,83 @@ def voxels_apart(first: Affine, second: Affine, shape: Shape) -> float:
     apart_mm = ((first - second) @ np.vstack([corners, np.ones(8)]))[:3]
     apart = np.linalg.solve(first[:3, :3], apart_mm)
     return float(np.linalg.norm(apart, axis=0).max())
+
+
+def check_same_grid(first: ScanHeader, second: ScanHeader) -> None:
+    """Refuse two channels of one scan that do not lie on the same voxels."""
+    if first.shape != second.shape:
+        problem = f"they have the shapes {first.shape} and {second.shape}"
+    else:
+        apart = voxels_apart(first.affine, second.affine, first.shape)
+        problem = f"they lie up to {apart:.3g} voxels apart" if apart > SAME_GRID else ""
+    if problem:
+        raise UserError(
+            f"{first.source} and {second.source} are not channels of one scan: {problem}. "
+            "Resample the second to the grid of the first"
+        )
+
+
+EXACT = 1e-3
+"""Voxels by which a box may be off the voxels of its image: rounding of headers, no more."""
+
+
+def on_grid_of(image: ScanHeader, label: LabelScan) -> LabelScan:
+    """The label on all voxels of its image.
+
+    A label may cover a box of the image alone, as 3D Slicer crops it to its segments; outside of
+    the box is background. All else that does not lie on the voxels of the image is refused.
+    """
+    about = label.header
+    if image.shape != about.shape:
+        box = _box_in(image, about)
+        array = np.zeros(image.shape, dtype=label.array.dtype)
+        array[box.slices] = label.array
+        geometry = (image.affine, image.spacing_mm, image.grid, label.source)
+        return LabelScan(array, *geometry, label.structures, box)
+    apart = voxels_apart(image.affine, about.affine, image.shape)
+    if apart > SAME_GRID:
+        raise UserError(
+            f"{label.source} lies up to {apart:.3g} voxels away from its image {image.source}, "
+            "by the affines of both; resample the label, or copy the affine if only that is wrong"
+        )
+    return label
+
+
+def _box_in(image: ScanHeader, label: ScanHeader) -> Box:
+    """The box of its image that a label of another shape covers."""
+    shapes = f"{label.source} has the shape {label.shape}, its image {image.source} {image.shape}"
+    if not (image.has_geometry and label.has_geometry):
+        raise UserError(
+            f"{shapes}, and a file without geometry does not say where the smaller one lies; "
+            "save both on the same voxels"
+        )
+    corners = np.vstack([np.indices((2, 2, 2)).reshape(3, -1), np.ones(8)])
+    corners[:3] *= np.array(label.shape)[:, None] - 1
+    places: NDArray[Any] = np.linalg.solve(image.affine, label.affine @ corners)[:3]
+    start = places[:, 0]
+    whole_start, off = np.rint(start), np.abs(places - start[:, None] - corners[:3]).max()
+    if off > EXACT:
+        raise UserError(
+            f"{shapes}, and their voxels have other sizes or directions: the label is no box of "
+            "the image; resample the label to the grid of the image"
+        )
+    if np.abs(start - whole_start).max() > EXACT:
+        raise UserError(
+            f"{shapes}, and the label is shifted by a fraction of a voxel: it begins at voxel "
+            f"{_places(start)}; resample the label to the grid of the image"
+        )
+    first = tuple(int(place) for place in whole_start)
+    stop = tuple(a + n for a, n in zip(first, label.shape, strict=True))
+    if min(first) < 0 or any(end > n for end, n in zip(stop, image.shape, strict=True)):
+        raise UserError(
+            f"{shapes}, and the label leaves the grid of the image: it covers voxels {first} to "
+            f"before {stop}; crop the label to the image, or resample it to the grid of the image"
+        )
+    return Box(first, label.shape)
+
+
+def _places(voxel: NDArray[Any]) -> str:
+    return f"({', '.join(f'{place:.4g}' for place in voxel)})"
 
 
 def _orientation(grid: Grid) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -12,7 +12,7 @@ from tracoco.data.batch import Batch, Crops
 from tracoco.errors import UserError
 from tracoco.methods import METHODS, MethodRow, method_class, method_row
 from tracoco.methods.method import Method, NetworkFactory, RunFacts
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.settings import checked
 
 STEPS = 30

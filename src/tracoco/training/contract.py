@@ -17,8 +17,7 @@ from tracoco.data.batch import Batch
 from tracoco.errors import UserError, did_you_mean, first_line
 from tracoco.methods import METHODS, SHIPPED, MethodRow, Needs, method_row
 from tracoco.methods.method import Method, StepOutput
-from tracoco.networks import NETWORKS
-from tracoco.networks.from_monai import PREFIX
+from tracoco.networks import NETWORKS, PREFIX
 from tracoco.project.plan import FOR_IMPORTED, Plan
 from tracoco.project.planner import BatchSizes
 from tracoco.project.splits import Splits

@@ -26,8 +26,8 @@ from tracoco.project.folder import Project
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import is_structure
 from tracoco.project.store import StoredCase
+from tracoco.runs.build import check_step
 from tracoco.runs.folder import RunFolder, sound_checkpoint
-from tracoco.runs.limits import check_step
 from tracoco.slices import CaseVolumes, case_figure, figure_pixels
 from tracoco.text import short
 from tracoco.tracking.tracker import (

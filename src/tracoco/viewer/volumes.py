@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.errors import UserError, collected
-from tracoco.scans.checks import check_same_grid, on_grid_of
 from tracoco.scans.reader import read_image, read_images, read_label
-from tracoco.scans.scan import Scan, Spacing
+from tracoco.scans.scan import Scan, Spacing, check_same_grid, on_grid_of
 from tracoco.viewer.cases import ViewCase, ViewSet
 
 SHOWN_LEVELS = 2048

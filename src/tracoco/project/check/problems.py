@@ -12,8 +12,8 @@ import numpy as np
 from tracoco.errors import UserError, collected
 from tracoco.project.case_statistics import ImageStatistics, LabelStatistics
 from tracoco.project.cases import AXES, Case
-from tracoco.project.normalise import check_channels, check_stored_size
 from tracoco.project.plan import Plan
+from tracoco.project.preprocess import check_channels, check_stored_size
 from tracoco.project.survey import CaseSurvey
 from tracoco.scans.scan import ScanHeader, Shape
 

@@ -15,7 +15,7 @@ from tracoco.errors import UserError
 from tracoco.evaluation.scores import Evaluation, Protocol
 from tracoco.files import read_json, write_json
 from tracoco.inference.manifest import Manifest, merged_manifest
-from tracoco.malloc import give_back_freed_memory
+from tracoco.memory import give_back_freed_memory
 from tracoco.runs.folder import RunFolder, versions
 from tracoco.runs.log import read_log
 from tracoco.scans.reader import read_label

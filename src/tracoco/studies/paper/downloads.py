@@ -13,9 +13,8 @@ from tracoco.errors import UserError, did_you_mean
 from tracoco.files import atomic_path
 from tracoco.project.cases import Case
 from tracoco.project.splits import Splits
-from tracoco.scans.checks import on_grid_of
 from tracoco.scans.reader import read_grids, read_images, read_label, write_label
-from tracoco.scans.scan import Affine, Grid
+from tracoco.scans.scan import Affine, Grid, on_grid_of
 from tracoco.studies.paper.case_lists import PARTS, case_list
 from tracoco.studies.paper.data_sets import (
     LA_CLASS_NAMES,

@@ -16,7 +16,7 @@ from tracoco.errors import UserError
 from tracoco.evaluation.complexity import Complexity, InferenceCounter, complexity, seconds_a_window
 from tracoco.geometry import Size
 from tracoco.inference.windows import window_places
-from tracoco.networks.build import build_network
+from tracoco.networks import build_network
 from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.runs.build import choose_device
