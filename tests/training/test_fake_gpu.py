@@ -132,7 +132,13 @@ def make_plan(dimensions: Literal[2, 3], classes: int) -> Plan:
     )
 
 
-@pytest.mark.parametrize("preset", paper_presets())
+@pytest.mark.parametrize(
+    "preset",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name.endswith("-as-released") else [])
+        for name in paper_presets()
+    ],
+)
 def test_a_preset_of_the_paper_with_its_own_network_and_crop(preset: str) -> None:
     plan = make_plan(2, 4) if preset.startswith("acdc") else make_plan(3, 2)
     config = resolved(load_config(preset), plan)

@@ -52,6 +52,7 @@ def test_the_command_means_the_same_under_torchrun(project: Project, tmp_path: P
     assert (run / "best.pt").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_agree_on_the_steps_that_minutes_are(
     project: Project, tmp_path: Path
 ) -> None:
