@@ -4,13 +4,17 @@
     python -m benchmarks.export_parity                   # the table alone
 
 PROJECTS holds the projects that `make real` makes; OUT takes short runs, models and predictions.
-What is in OUT already is not trained again. Needs the extras `onnx` and `bundle`.
+What is in OUT already is not trained again. Needs the extras `onnx` and `bundle`, and a package
+index: ONNX files are used in a virtual environment in OUT that has no torch.
 """
 
+import os
 import resource
 import shutil
 import subprocess
 import sys
+import tomllib
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -22,6 +26,7 @@ import nibabel as nib
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from packaging.requirements import Requirement
 
 import tracoco as tc
 from benchmarks.real.markdown import table
@@ -36,28 +41,30 @@ from tracoco.project.preprocess import to_network_grid
 from tracoco.scans.reader import read_image, read_images, read_label
 from tracoco.settings import checked
 
+ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).with_suffix(".json")
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "export.md"
+PAGE = ROOT / "docs" / "how-to" / "export.md"
 BEGIN, END = "<!-- formats: made by `benchmarks.export_parity` -->\n", "<!-- end of formats -->"
 DATA = {
     "hippocampus": "hippocampus, 3D, windows of the crop's size",
     "btcv-pancreas": "BTCV pancreas, 3D, resampled, whole scans",
+    "la": "Left Atrium, 3D, windows of the crop's size",
     "acdc": "ACDC, 2D",
 }
 """Projects, each with the preset of its name, and what they are called in the table."""
 STEPS, SCANS = 200, 4
 RUN = "run"
 """In place of a format: the run itself."""
-WITHOUT_TORCH = """
-import sys
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ImportError(f"{name} is blocked")
-sys.meta_path.insert(0, NoTorch())
-from tracoco.cli import main
-main()
-"""
+NOT_NEEDED = {
+    "torch": "torch",
+    "h5py": "h5py",
+    "pydicom": "pydicom",
+    "edt": "edt",
+    "connected-components-3d": "cc3d",
+    "jinja2": "jinja2",
+    "matplotlib": "matplotlib",
+}
+"""Dependencies that predicting NIfTI scans with an ONNX file does without, and their modules."""
 LIKE_OTHERS = """
 import sys
 from pathlib import Path
@@ -86,20 +93,40 @@ def main() -> None:
     """Measure if folders are given, and write the table."""
     if len(sys.argv) == 3:
         projects, out = map(Path, sys.argv[1:])
-        rows = [row for data in DATA for row in measured(data, projects / data, out / data)]
+        plain = without_torch(out / "without-torch")
+        rows = [row for data in DATA for row in measured(data, projects / data, out / data, plain)]
         packages = ("torch", "onnxruntime", "monai")
         machine = {name: version(name) for name in packages}
         write_json(RESULTS, {"versions": machine, "rows": [asdict(row) for row in rows]})
     write_text(PAGE, with_table(PAGE.read_text(encoding="utf-8"), read_json(RESULTS)))
 
 
-def measured(data: str, project: Path, out: Path) -> Iterator[Row]:
-    """A row for the run, and one for each format."""
+def without_torch(folder: Path) -> Path:
+    """The Python of a virtual environment that has what ONNX files need, and no torch."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        pinned = ("--quiet", "--constraint", str(ROOT / "constraints.txt"))
+        _run([str(python), "-m", "pip", "install", *pinned, *needed_without_torch()])
+    _run([str(python), "-c", "import importlib.util as u; assert u.find_spec('torch') is None"])
+    return python
+
+
+def needed_without_torch() -> list[str]:
+    """The names of the packages that an ONNX file needs, as the page has them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = (Requirement(line).name for line in project["dependencies"])
+    return [*(name for name in names if name not in NOT_NEEDED), "onnxruntime"]
+
+
+def measured(data: str, project: Path, out: Path, plain: Path) -> Iterator[Row]:
+    """A row for the run, and one for each format; `plain` is a Python without torch."""
     run, scans = _trained(data, project, out / "runs" / "run"), _scans(project, out / "scans")
-    command = ["-m", "tracoco", "predict", str(run), str(scans), str(out / "labels" / RUN)]
+    words = ["-m", "tracoco", "predict", str(run), str(scans), str(out / "labels" / RUN)]
+    command = [sys.executable, *words]
     yield Row(data, RUN, _size(run / "last.pt"), _seconds(command, out / "labels" / RUN))
     for kind in SUFFIXES:
-        yield _of_format(data, kind, run, scans, out)  # type: ignore[arg-type]  # its keys are
+        yield _of_format(data, kind, run, scans, out, plain)  # type: ignore[arg-type]  # its keys are
         say(f"{data}: {kind} is done")
 
 
@@ -125,7 +152,7 @@ def _scans(project: Path, folder: Path) -> Path:
     return folder
 
 
-def _of_format(data: str, kind: Format, run: Path, scans: Path, out: Path) -> Row:
+def _of_format(data: str, kind: Format, run: Path, scans: Path, out: Path, plain: Path) -> Row:
     model, labels = out / "models" / f"model-{kind}{SUFFIXES[kind]}", out / "labels" / kind
     _removed(model)
     exported = export_run(run, kind, model, sorted(scans.iterdir())[0])
@@ -135,11 +162,12 @@ def _of_format(data: str, kind: Format, run: Path, scans: Path, out: Path) -> Ro
         if name != "parity"
     }
     description = checked(ModelDescription, described, str(exported.description_file))
-    words = {
-        "onnx": ["-c", WITHOUT_TORCH, "predict", str(model), str(scans), str(labels)],
-        "monai-bundle": ["-m", "monai.bundle", "run", *_bundle_words(model, scans, labels)],
-    }.get(kind, ["-c", LIKE_OTHERS, kind, str(model), str(scans), str(labels)])
-    seconds = _seconds(words, labels)
+    files = [str(model), str(scans), str(labels)]
+    command = {
+        "onnx": [str(plain), "-m", "tracoco", "predict", *files],
+        "monai-bundle": [sys.executable, "-m", "monai.bundle", "run", *_bundle_words(*files)],
+    }.get(kind, [sys.executable, "-c", LIKE_OTHERS, kind, *files])
+    seconds = _seconds(command, labels)
     same = [
         (read_label(own).array == read_label(labels / own.name).array).mean()
         for own in sorted((out / "labels" / RUN).glob("*.nii.gz"))
@@ -148,14 +176,14 @@ def _of_format(data: str, kind: Format, run: Path, scans: Path, out: Path) -> Ro
     return Row(data, kind, _size(model), seconds, float(min(same)), max(differences))
 
 
-def _bundle_words(model: Path, scans: Path, labels: Path) -> list[str]:
+def _bundle_words(model: str, scans: str, labels: str) -> list[str]:
     named = {
-        "config_file": model / "configs" / "inference.json",
+        "config_file": f"{model}/configs/inference.json",
         "bundle_root": model,
         "image_dir": scans,
         "output_dir": labels,
     }
-    return [word for name, path in named.items() for word in (f"--{name}", str(path))]
+    return [word for name, path in named.items() for word in (f"--{name}", path)]
 
 
 def _removed(path: Path) -> None:
@@ -164,17 +192,23 @@ def _removed(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _seconds(words: Sequence[str], labels: Path) -> float:
-    """Processor time of a Python process that writes labels into a folder."""
+def _seconds(command: Sequence[str], labels: Path) -> float:
+    """Processor time of a process that writes labels into a folder."""
     _removed(labels)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _run(command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a program with this package on Python's path, or tell what it wrote to its errors."""
+    source = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
     done = subprocess.run(  # noqa: S603 - our own commands
-        [sys.executable, *words], capture_output=True, text=True, check=False
+        command, env=os.environ | source, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _size(path: Path) -> float:

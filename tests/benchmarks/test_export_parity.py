@@ -1,5 +1,6 @@
 """The table of docs/how-to/export.md is that of the committed figures, which keep the promise."""
 
+import re
 from collections import defaultdict
 from dataclasses import asdict
 
@@ -11,6 +12,7 @@ from benchmarks.export_parity import (
     RESULTS,
     RUN,
     Row,
+    needed_without_torch,
     with_table,
 )
 
@@ -26,6 +28,11 @@ def test_the_committed_table_is_made_of_the_committed_results() -> None:
     text = PAGE.read_text(encoding="utf-8")
     command = "run `python -m benchmarks.export_parity`"
     assert with_table(text, read_json(RESULTS)) == text, command
+
+
+def test_the_page_names_the_packages_of_the_environment_without_torch() -> None:
+    (named,) = re.findall(r"pip install (numpy .*)", PAGE.read_text(encoding="utf-8"))
+    assert named.split() == needed_without_torch()
 
 
 def test_every_format_was_measured_in_2d_and_3d_and_has_the_labels_of_the_run() -> None:

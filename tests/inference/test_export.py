@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from benchmarks.export_parity import NOT_NEEDED
 
 from tracoco.api.deploy import export
 from tracoco.api.predictions import predict
@@ -25,15 +26,15 @@ from tracoco.scans.reader import read_label
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-WITHOUT_TORCH = """
+WITHOUT_TORCH = f"""
 import sys
 
-class NoTorch:
+class NotThere:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ImportError(f"{name} is blocked")
+        if name.partition(".")[0] in {[*NOT_NEEDED.values()]}:
+            raise ImportError(f"{{name}} is blocked")
 
-sys.meta_path.insert(0, NoTorch())
+sys.meta_path.insert(0, NotThere())
 from tracoco.cli import main
 main()
 """
