@@ -119,8 +119,9 @@ class LossConfig(Settings):
 class TrackingConfig(Settings):
     """Experiment trackers that are told of a run, on top of its own log."""
 
-    trackers: tuple[Literal["tensorboard", "mlflow", "wandb"], ...] = ()
-    """Their names, as `--track` takes them. TensorBoard is written wherever it is installed."""
+    trackers: tuple[str, ...] = ()
+    """Their names, as `--track` takes them: tensorboard, mlflow, wandb, or one that an installed
+    package brings. TensorBoard is written wherever it is installed."""
     pictures: bool = False
     """Give them pictures too: a validation case at each validation, and those of the report. These
     show scans of patients, which no tracker is given otherwise."""

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,12 @@ def test_what_is_missing_is_told_with_the_command_that_adds_it(
     result = CliRunner().invoke(app, ["doctor", str(tmp_path)])
     assert result.exit_code == 1
     assert "problems: 2" in result.stdout
+
+
+def test_every_extra_of_users_has_its_use() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert list(module.USES) == sorted(extras.keys() - {*module.FOR_DEVELOPERS})
 
 
 @pytest.mark.usefixtures("_no_training")

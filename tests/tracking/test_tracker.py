@@ -140,7 +140,7 @@ def test_a_folder_with_the_name_of_a_package_is_not_that_package(
 
 
 def test_an_unknown_tracker_is_refused_with_those_that_there_are(project: Project) -> None:
-    with pytest.raises(UserError, match=r"'neptune'.*'tensorboard', 'mlflow' or 'wandb'"):
+    with pytest.raises(UserError, match=r"'neptune'.*there are mlflow, tensorboard, wandb"):
         tc.train(project, track="neptune")
 
 

@@ -281,9 +281,12 @@ def _usual_plan() -> "Plan":
 
 
 USES = {
+    "bundle": "`python -m monai.bundle run` with exported bundles",
     "dicom": "DICOM segmentations as output, and series in lossless JPEG",
     "mlflow": "`train --track mlflow`",
     "monai": "networks of MONAI by their names",
+    "onnx": "`tracoco export --format onnx`, and to predict with such files",
+    "serve": "`tracoco serve`, to label in 3D Slicer",
     "slurm": "`tracoco submit` on a cluster",
     "tensorboard": "logs for TensorBoard",
     "wandb": "`train --track wandb`",

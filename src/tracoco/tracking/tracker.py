@@ -1,11 +1,16 @@
 """What a run tells experiment trackers, which ones there are, and how one that fails is left out.
 
-Nothing of a library is imported before a run asks for its tracker.
+Nothing of a library is imported before a run asks for its tracker. Installed packages bring further
+trackers by entry points in their `pyproject.toml`:
+
+    [project.entry-points."tracoco.trackers"]
+    my-tracker = "my_package.my_module:MyTracker"
 """
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -14,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracoco.console import say
-from tracoco.errors import UserError, first_line
+from tracoco.errors import UserError, check_choice, first_line
 from tracoco.files import read_json, write_json
 
 Status = Literal["finished", "stopped", "failed"]
@@ -63,16 +68,18 @@ class Tracker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A tracker that there is; the extra that installs it has its name."""
+    """A tracker that there is; the extra that installs one of this package has its name."""
 
-    package: str
-    """What must be importable."""
+    package: str | None
+    """What must be importable; None if what brings the tracker is installed as such."""
     target: str
     """Module and class."""
 
     @property
     def installed(self) -> bool:
         """Whether the package is there; a folder that happens to have its name is none."""
+        if self.package is None:
+            return True
         found = find_spec(self.package)
         return found is not None and found.origin is not None
 
@@ -90,11 +97,22 @@ TRACKERS = {
 }
 ALWAYS = "tensorboard"
 """The tracker that every run has where it is installed."""
+GROUP = "tracoco.trackers"
+"""Entry points of further trackers."""
+
+
+def known_trackers() -> dict[str, Kind]:
+    """The trackers of this package, and those of installed packages that have other names."""
+    brought = {point.name: Kind(None, point.value) for point in entry_points(group=GROUP)}
+    return brought | TRACKERS
 
 
 def check_installed(names: Collection[str]) -> None:
-    """Refuse trackers whose extra is missing, before a training begins."""
-    missing = [name for name in names if not TRACKERS[name].installed]
+    """Refuse trackers that there are not, or whose extra is missing, before a training begins."""
+    known = known_trackers()
+    for name in names:
+        check_choice("tracker", name, known)
+    missing = [name for name in names if not known[name].installed]
     if missing:
         raise UserError(
             f"{' and '.join(missing)} cannot track this run without an extra; pip install "
@@ -171,9 +189,10 @@ def _opened(
     run: TrackedRun, names: Collection[str], known: Mapping[str, str]
 ) -> dict[str, Tracker]:
     found: dict[str, Tracker] = {}
+    kinds = known_trackers()
     for name in dict.fromkeys(names):
         try:
-            found[name] = TRACKERS[name].open(run, known.get(name))
+            found[name] = kinds[name].open(run, known.get(name))
         except Exception as error:  # noqa: BLE001 - no fault of a library may end a training
             _warn(name, error)
     return found
@@ -185,4 +204,5 @@ def recorded_ids(folder: Path) -> dict[str, str]:
     ids = read_json(path) if path.exists() else {}
     if not (isinstance(ids, dict) and all(isinstance(ids[name], str) for name in ids)):
         raise UserError(f"{path} does not name trackers and ids; delete it to track the run anew")
-    return {name: id_ for name, id_ in ids.items() if name in TRACKERS}
+    kinds = known_trackers() if ids else {}
+    return {name: id_ for name, id_ in ids.items() if name in kinds}
