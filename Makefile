@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint coverage mutants docs dist gpu-check bench storms real real-plan real-collect real-peer real-page clean
+.PHONY: demo test test-slow lint coverage mutants docs notebooks dist gpu-check bench storms real real-plan real-collect real-peer real-page clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

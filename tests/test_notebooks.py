@@ -9,6 +9,7 @@ from scripts.site.notebooks import cell_text, execute, names, note, page_of, rea
 
 SHORT = {
     '"training.steps": 200': '"training.steps": 6',
+    '"training.steps": 150': '"training.steps": 6',
     '"training.steps": 120': '"training.steps": 6',
 }
 """What tests train in place of what the page shows."""
@@ -16,7 +17,8 @@ STEPS = re.compile(r"<progress value='(\d+)' max='(\d+)'></progress>")
 
 
 def test_there_are_notebooks() -> None:
-    assert {"quick_start", "comparing_methods", "own_loop"} <= set(names())
+    wanted = {"quick_start", "comparing_methods", "own_loop", "labelling_rounds"}
+    assert wanted <= set(names())
 
 
 @pytest.mark.parametrize("name", names())
@@ -89,3 +91,24 @@ def test_the_own_loop_learns_the_structure(tmp_path: Path) -> None:
     cells = run("own_loop", tmp_path)
     (dice,) = re.findall(r"Dice of 4 test volumes: ([\d.]+) %", found(cells, "scores = "))
     assert float(dice) > 60
+
+
+@pytest.mark.slow
+def test_two_rounds_of_labelling_take_eight_labels(tmp_path: Path) -> None:
+    cells = run("labelling_rounds", tmp_path)
+    chosen = found(cells, "chosen = ")
+    assert chosen.count("the two networks differ by") == 4
+    assert (
+        len(re.findall(r"new labels: (?:phantom_\d+(?:, )?){4}$", found(cells, "new labels"), re.M))
+        == 1
+    )
+    lines = found(cells, "structures missed").splitlines()
+    assert [line.partition(":")[0].strip() for line in lines] == [
+        "2 labels",
+        "6 labels",
+        "10 labels",
+    ]
+    project = tmp_path / "labelling_rounds" / "project"
+    assert (project / "report" / "index.html").is_file()
+    runs = {path.name for path in (project / "runs").iterdir()}
+    assert runs >= {"tracoco-seed0", "tracoco-round1", "tracoco-round2"}

@@ -39,8 +39,8 @@ SECTIONS = {
 """The sections in their order, each with its folder; pages without one stand before all others."""
 FIRST = (
     *("index", "getting-started"),
-    *("quick-start", "own-scans", "few-labels", "labelling-loop", "comparing-methods"),
-    *("own-loop", "new-method", "paper"),
+    *("quick-start", "own-scans", "few-labels", "labelling-loop", "labelling-rounds"),
+    *("comparing-methods", "own-loop", "new-method", "paper"),
     *("cli", "python", "settings", "methods", "file-formats"),
     *("glossary", "architecture", "recipe", "results", "performance"),
 )

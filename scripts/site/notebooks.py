@@ -94,7 +94,7 @@ class Pictures:
 
 
 def shown(output: Any, pictures: Pictures) -> Iterator[str]:
-    """An output as Markdown: pictures, tables and text; progress bars are left out."""
+    """An output as Markdown: pictures, tables and text; bars and lines of progress are left out."""
     if output.output_type == "stream":
         if output.name == "stdout":
             lines = output.text.rstrip().splitlines()
@@ -104,7 +104,7 @@ def shown(output: Any, pictures: Pictures) -> Iterator[str]:
     html = data.get("text/html", "")
     if "image/png" in data:
         yield f"![Output of the cell above]({pictures.add(data['image/png'])})"
-    elif html and "<progress" not in html:
+    elif html and "<progress" not in html and not html.startswith("<pre"):
         yield IMAGE.sub(lambda found: f"<img src='{pictures.add(found[1])}'", html)
     elif "text/plain" in data and not html and output.output_type == "execute_result":
         yield f"```text\n{data['text/plain']}\n```"

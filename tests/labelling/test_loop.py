@@ -32,6 +32,7 @@ def test_next_correct_update_train_next(labelled_project: Project, run: tc.Run) 
     assert chosen.unlabelled == 4
     assert chosen.notes == ()
     for row in chosen.rows:
+        assert f">{row.choice.case}</td>" in chosen._repr_html_()
         assert row.choice.case in before.unlabelled
         assert row.draft == project.root / "drafts" / f"{row.choice.case}.nii.gz"
         assert row.draft.is_file()

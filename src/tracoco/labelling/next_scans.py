@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -16,6 +17,7 @@ from tracoco.labelling.choice import Choice, Scores, choose
 from tracoco.project.folder import Project
 from tracoco.runs.folder import RunFolder
 from tracoco.settings import checked
+from tracoco.text import html_table
 
 DRAFTS_FILE = "drafts.json"
 """In a folder of drafts: which model made them, and what each of them was."""
@@ -54,6 +56,12 @@ class NextScans:
     unlabelled: int
     """Scans that were chosen from."""
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """For a notebook: a row for each scan, and what must be said of them."""
+        cells = [(row.choice.case, row.choice.why) for row in self.rows]
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self.notes)
+        return html_table(("scan", "why"), cells) + notes
 
 
 @dataclass(frozen=True, slots=True)
