@@ -19,9 +19,8 @@ from torch import Tensor, nn
 
 from tracoco.data.augment import Appearance, Orientation, draw_brightness, draw_orientation
 from tracoco.data.batch import Batch
-from tracoco.data.crop import Crop
+from tracoco.data.crop import Crop, draw_first, draw_second, start_ranges
 from tracoco.data.crop_pair import CropPair, CropRule
-from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.data.source import BatchSource, Purpose, Stream, cases_at, generator
 from tracoco.geometry import Box
 from tracoco.losses.translation import Overlap

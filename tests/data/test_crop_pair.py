@@ -10,9 +10,16 @@ from samples import PLAIN
 
 from tracoco.config import DataConfig, OverlapRule
 from tracoco.data.augment import Appearance, Orientation, brighten
-from tracoco.data.crop import Crop, inside_volume, read_box, read_changed
+from tracoco.data.crop import (
+    Crop,
+    draw_first,
+    draw_second,
+    inside_volume,
+    read_box,
+    read_changed,
+    start_ranges,
+)
 from tracoco.data.crop_pair import CropRule, draw_crop_pair
-from tracoco.data.crop_positions import draw_first, draw_second, start_ranges
 from tracoco.geometry import Box, Index, Size, overlap, start_range
 from tracoco.project.folder import Project
 from tracoco.project.plan import write_plan

@@ -11,15 +11,14 @@ import pytest
 from other_writer import in_another_thread
 from samples import write_balls
 
+from tracoco import files
 from tracoco.errors import Stopped, UserError
 from tracoco.evaluation.evaluate import evaluate_predictions
-from tracoco.files import content_hash, read_json, write_json
+from tracoco.files import content_hash, read_json, scan_content, write_json
 from tracoco.inference.predict import predict_scans
 from tracoco.inference.prediction import Prediction
 from tracoco.inference.predictor import Predictor
 from tracoco.lock import only_writer
-from tracoco.project import cases
-from tracoco.project.cases import scan_content
 from tracoco.runs.folder import load_checkpoint, save_checkpoint
 from tracoco.scans.scan import Scan
 
@@ -171,7 +170,7 @@ def test_a_hint_is_believed_only_where_it_would_tell_a_change(
         read.append(path)
         return "new"
 
-    monkeypatch.setattr(cases, "_content", content)
+    monkeypatch.setattr(files, "content_of", content)
     assert scan_content(file, known) is known
     assert read == []
     at = file.stat()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tracoco.errors import UserError
-from tracoco.files import write_json
+from tracoco.files import ScanContent, write_json
 from tracoco.inference.manifest import (
     Manifest,
     PredictedCase,
@@ -14,7 +14,6 @@ from tracoco.inference.manifest import (
     merged_manifest,
     read_manifests,
 )
-from tracoco.project.cases import ScanContent
 
 ROW = PredictedCase(
     "a",

@@ -12,16 +12,16 @@ import pytest
 
 from tracoco.errors import UserError
 from tracoco.project.create import init_project
-from tracoco.project.folder import Project
-from tracoco.project.layouts import find_cases
-from tracoco.project.transaction import (
+from tracoco.project.folder import (
     DECIDED,
     UNFINISHED,
+    Project,
     finish_replacing,
     read_together,
     remove_abandoned,
     replaced_together,
 )
+from tracoco.project.layouts import find_cases
 from tracoco.project.update import apply_update, propose_update
 
 WRITTEN = 4

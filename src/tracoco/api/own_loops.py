@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tracoco.data.batch import TensorPair
-from tracoco.data.crop_positions import draw_anywhere, draw_second, start_ranges
+from tracoco.data.crop import draw_anywhere, draw_second, start_ranges
 from tracoco.errors import UserError
 from tracoco.geometry import Size, overlap
 from tracoco.methods import build_method as build

@@ -19,13 +19,12 @@ from tracoco.project.create import (
     new_project,
     propose,
 )
-from tracoco.project.folder import Project
+from tracoco.project.folder import Project, remove_abandoned
 from tracoco.project.folds import chosen_folding
 from tracoco.project.label_table import AS_DRAWN, LabelChoice
 from tracoco.project.layouts import LAYOUTS, Found, find_cases
 from tracoco.project.machine import Device
 from tracoco.project.prepare import prepare as fill_store
-from tracoco.project.transaction import remove_abandoned
 from tracoco.project.update import Update, apply_update, propose_update
 from tracoco.studies.paper.case_lists import listed_splits
 from tracoco.studies.paper.downloads import PaperData, find_paper_data, write_scans

@@ -18,8 +18,16 @@ from tracoco.data.augment import (
     draw_orientation,
     draw_strong,
 )
-from tracoco.data.crop import Crop, inside_volume, last_axes, read_box
-from tracoco.data.crop_positions import draw_first, draw_second, on_drawn, start_ranges
+from tracoco.data.crop import (
+    Crop,
+    draw_first,
+    draw_second,
+    inside_volume,
+    last_axes,
+    on_drawn,
+    read_box,
+    start_ranges,
+)
 from tracoco.data.warp import draw_warp, fine_axes, sample
 from tracoco.geometry import Box, Size, whole
 from tracoco.project.store import StoredCase

@@ -18,8 +18,7 @@ from rich.console import Console
 from torch import Tensor
 
 from tracoco.console import counted
-from tracoco.data.crop import inside_volume, read_box
-from tracoco.data.crop_positions import draw_second, has_room, start_ranges
+from tracoco.data.crop import draw_second, has_room, inside_volume, read_box, start_ranges
 from tracoco.errors import raise_all
 from tracoco.evaluation.metrics import dice
 from tracoco.files import read_json, write_json

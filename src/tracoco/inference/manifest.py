@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tracoco.errors import raise_all
-from tracoco.files import content_hash, read_json, write_json
-from tracoco.inference.prediction import Uncertainty
-from tracoco.project.cases import ScanContent, scan_content
+from tracoco.files import ScanContent, content_hash, read_json, scan_content, write_json
+from tracoco.inference.prediction import FILE_NAMES, Uncertainty
+from tracoco.scans.reader import scan_stem
 from tracoco.settings import checked
 
 
@@ -55,6 +55,13 @@ class PredictedCase:
             "scans": [asdict(scan) for scan in self.scans],
             "digests": self.digests,
         }
+
+    def with_files(self, kinds: Sequence[str]) -> "PredictedCase":
+        """The case with the files that come beside its label."""
+        stem = scan_stem(self.prediction)
+        names = {kind: FILE_NAMES.get(kind, f"{{}}_{kind}.nii.gz").format(stem) for kind in kinds}
+        files = {kind: self.prediction.with_name(name) for kind, name in names.items()}
+        return replace(self, files=files, digests={})
 
     def predicted(self, seconds: float, scans: tuple[ScanContent, ...]) -> "PredictedCase":
         """The case once its files are written."""

@@ -12,14 +12,6 @@ from rich.console import Console
 
 from tracoco.console import counted
 from tracoco.errors import UserError, check_choice, collected, raise_all
-from tracoco.inference.beside_label import (
-    DICOM_SEG,
-    RTSTRUCT,
-    SEG_NRRD,
-    with_files,
-    without_series,
-    write_beside,
-)
 from tracoco.inference.manifest import (
     Manifest,
     PredictedCase,
@@ -33,6 +25,7 @@ from tracoco.inference.manifest import (
     start_manifest,
 )
 from tracoco.inference.model_choice import ModelChoice, ScanPredictor, Tuned
+from tracoco.inference.prediction import DICOM_SEG, RTSTRUCT, SEG_NRRD, check_series
 from tracoco.lock import alone_for_a_moment, shard_writer
 from tracoco.processes import Shard, interrupted_by_signals, shard_of
 from tracoco.project.folder import Project
@@ -48,6 +41,7 @@ from tracoco.scans.reader import (
     scan_stem,
     scans_in,
 )
+from tracoco.scans.scan import Structure
 
 if TYPE_CHECKING:
     from tracoco.runs.folder import Weights
@@ -117,7 +111,7 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
     cases = planned_predictions(source, out, predictor.plan.channels, part)
     folder = cases[0].prediction.parent
     kinds = [*maps, *[DICOM_SEG] * dicom_seg, *[RTSTRUCT] * rtstruct, *[SEG_NRRD] * seg_nrrd]
-    cases = [with_files(case, kinds) for case in shard_of(cases, shard or (1, 1))]
+    cases = [case.with_files(kinds) for case in shard_of(cases, shard or (1, 1))]
     manifest = replace(manifest, cct=cct)
     with (
         interrupted_by_signals("stopped; the same command goes on from here") as stop,
@@ -127,7 +121,7 @@ def predict_scans(  # noqa: PLR0913 - each is a choice of the user's, with a def
         done = [] if redo else done_cases(cases, manifest, existing, uncertainty=uncertainty)
         there = {case.case for case in done}
         waiting = [case for case in cases if case.case not in there]
-        raise_all(without_series(waiting, predictor.plan))
+        raise_all(without_series(waiting, predictor.plan.structures))
         raise_all(unlike_scans(waiting, predictor))
         with alone_for_a_moment(folder, "predict"):
             found = read_manifests(folder)
@@ -177,6 +171,16 @@ def _check_folder(
     raise_all([*problems, *mixed(cases, manifest, found, redo=redo)])
 
 
+def without_series(cases: Sequence[PredictedCase], structures: Sequence[Structure]) -> list[str]:
+    """Scans that no DICOM object can belong to; told before the first prediction."""
+    problems: list[str] = []
+    for case in cases:
+        for image in case.images:
+            with collected(problems):
+                check_series(image, case.files, structures)
+    return list(dict.fromkeys(problems))
+
+
 def unlike_scans(cases: Sequence[PredictedCase], predictor: ScanPredictor) -> list[str]:
     """Scans that cannot be read, or that have other channels; told before the first prediction."""
     problems: list[str] = []
@@ -208,7 +212,7 @@ def _predict(
     for name in maps:
         prediction.write_map(name, case.files[name])
     prediction.write(case.prediction)
-    write_beside(case, prediction, predictor.plan)
+    prediction.write_beside(case.files, case.images[0])
     finished = case.predicted(seconds, scans)
     return replace(finished, uncertainty=prediction.uncertainty)
 

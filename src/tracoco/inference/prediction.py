@@ -1,7 +1,10 @@
-"""What comes of a prediction: labels and maps of a scan, in memory or written on its grid."""
+"""What comes of a prediction: labels and maps of a scan, in memory or written on its grid.
+
+Segmentations for other programs may be written beside the labels.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,20 @@ from numpy.typing import NDArray
 from tracoco.components import remove_small_components
 from tracoco.errors import UserError
 from tracoco.scans.nifti import write_map
-from tracoco.scans.reader import write_label
+from tracoco.scans.reader import SEGMENTATION, write_label
 from tracoco.scans.scan import Grid, Scan, Structure, to_grid
 from tracoco.text import html_table, number
 
 MAPS = ("probability", "disagreement", "entropy")
 """Maps that can be had beside the label, in the order in which they are written."""
+
+DICOM_SEG, RTSTRUCT, SEG_NRRD = "dicom-seg", "rtstruct", "seg-nrrd"
+FILE_NAMES = {
+    DICOM_SEG: "{}.dcm",
+    RTSTRUCT: "{}_contours.dcm",
+    SEG_NRRD: f"{{}}{SEGMENTATION}",
+}
+"""Of what is written beside a label; a map is called after its kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +111,26 @@ class Prediction:
         found = self.maps[name]
         write_map(path, found.levels, found.step, self._grid())
 
+    def write_beside(self, files: Mapping[str, Path], image: Path) -> None:
+        """Write segmentations for other programs, once the label itself is there.
+
+        Args:
+            files: where each goes, by its kind.
+            image: the scan's file or folder, which objects of DICOM refer to.
+        """
+        if SEG_NRRD in files:
+            self.write(files[SEG_NRRD])
+        if DICOM_SEG in files:
+            from tracoco.scans.dicom_seg import write_segmentation  # noqa: PLC0415 - takes a while
+
+            names = {structure.value: structure.name for structure in self.structures}
+            write_segmentation(files[DICOM_SEG], self.label, names, image)
+        if RTSTRUCT in files:
+            from tracoco.scans.rtstruct import write_structure_set  # noqa: PLC0415 - the same
+
+            structures = {structure.value: structure for structure in self.structures}
+            write_structure_set(files[RTSTRUCT], self.label, structures, image)
+
     def _repr_html_(self) -> str:
         """For a notebook: the slice through the middle of the structures, and their sizes."""
         from tracoco.slices import draw_slice  # noqa: PLC0415 - matplotlib is for notebooks alone
@@ -121,3 +152,21 @@ class Prediction:
         if self.scan is None:
             raise ValueError("a prediction of an array has no file's grid to be written on")
         return self.scan.grid
+
+
+def check_series(image: Path, kinds: Collection[str], structures: Sequence[Structure]) -> None:
+    """Refuse a scan that no DICOM object of these kinds can belong to."""
+    asked = [kind for kind in (DICOM_SEG, RTSTRUCT) if kind in kinds]
+    if not asked:
+        return
+    from tracoco.scans import dicom_seg, rtstruct  # noqa: PLC0415 - they take a while
+
+    if DICOM_SEG in asked:
+        dicom_seg.need_highdicom()
+    if not image.is_dir() and image.suffix.lower() != ".zip":
+        options = " and ".join(f"--{kind}" for kind in asked)
+        raise UserError(f"{image} is no DICOM series, which {options} writes for; leave it out")
+    if DICOM_SEG in asked:
+        dicom_seg.check_series(image, {each.value: each.name for each in structures})
+    if RTSTRUCT in asked:
+        rtstruct.check_source(image)

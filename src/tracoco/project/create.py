@@ -11,7 +11,14 @@ from tracoco.files import digest
 from tracoco.lock import only_writer, own_content
 from tracoco.project.cases import Case, write_cases
 from tracoco.project.fingerprint import Fingerprint, take_fingerprint, write_fingerprint
-from tracoco.project.folder import Origin, Project, write_origin
+from tracoco.project.folder import (
+    Origin,
+    Project,
+    remove_abandoned,
+    replaced_together,
+    take_back,
+    write_origin,
+)
 from tracoco.project.folds import Folding, check_folding, fold_note, with_folds
 from tracoco.project.label_table import (
     AS_DRAWN,
@@ -33,7 +40,6 @@ from tracoco.project.splits import (
     with_groups,
     write_splits,
 )
-from tracoco.project.transaction import remove_abandoned, replaced_together, take_back
 from tracoco.scans.scan import Structure
 from tracoco.scans.segments import to_hex
 

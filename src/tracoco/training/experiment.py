@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from tracoco.config import Config, recorded_settings
+from tracoco.data.crop import has_room
 from tracoco.data.crop_pair import CropRule
-from tracoco.data.crop_positions import has_room
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
 from tracoco.evaluation.validation import Show, mean_dice

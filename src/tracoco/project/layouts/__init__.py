@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracoco.errors import UserError, did_you_mean
-from tracoco.project.layouts import bids, case_folders, community, csv_table, label_folder, nnunet
+from tracoco.project.layouts import bids, case_folders, community, csv_table, label_folder
 from tracoco.project.layouts.pairing import Found, Layout, contents
 
 __all__ = ["LAYOUTS", "Found", "Layout", "find_cases"]
@@ -17,7 +17,12 @@ LAYOUTS = (
         csv_table.recognises,
         csv_table.find,
     ),
-    Layout("nnunet", "imagesTr, labelsTr and dataset.json", nnunet.recognises, nnunet.find),
+    Layout(
+        "nnunet",
+        "imagesTr, labelsTr and dataset.json",
+        label_folder.recognises_nnunet,
+        label_folder.find_nnunet,
+    ),
     Layout("bids", "BIDS: sub-*/anat, labels as *_dseg or *_mask", bids.recognises, bids.find),
     Layout(
         "images-labels",

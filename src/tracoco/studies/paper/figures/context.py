@@ -11,8 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tracoco.data.crop import read_box
-from tracoco.data.crop_positions import has_room
+from tracoco.data.crop import has_room, read_box
 from tracoco.errors import UserError
 from tracoco.evaluation.context_sensitivity import compare, draw_pair, predictions
 from tracoco.geometry import Box, Size, whole
