@@ -174,9 +174,9 @@ def in_one_process(check: Check, bench: Bench, run: Path) -> Row:
     peak = used()
     if whole.steps != bench.steps:
         raise RuntimeError(f"resumed at step {half.steps}, it ended at {whole.steps}")
-    left_out = RunFolder(run).facts()["computed"]["notes"]
-    if left_out:
-        raise RuntimeError("; ".join(left_out))
+    computed = RunFolder(run).facts().computed
+    if computed and computed.notes:
+        raise RuntimeError("; ".join(computed.notes))
     scan = bench.scans(check.dimensions) / "images" / "case000.nii.gz"
     (predicted,) = predict_scans(run, scan, run / "predicted.nii.gz", device=bench.device)
     counted = step_memory(config, project.load_plan())

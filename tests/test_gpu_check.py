@@ -132,9 +132,10 @@ def test_a_check_goes_all_the_way_on_a_fake_gpu(
     assert row.passed, row.remarks
     assert row.figures[1:] == ("2.00", "")
     facts = RunFolder(tmp_path / "runs" / "acdc-3_precision=fp16_channels_last=true").facts()
-    assert facts["device"] == "cuda:0"
-    assert facts["computed"]["precision"] == "fp16"
-    assert facts["computed"]["fused_optimizer"]
+    assert facts.device == "cuda:0"
+    assert facts.computed is not None
+    assert facts.computed.precision == "fp16"
+    assert facts.computed.fused_optimizer
 
 
 def test_the_header_names_the_cards_and_the_versions(monkeypatch: pytest.MonkeyPatch) -> None:

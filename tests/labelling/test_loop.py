@@ -59,8 +59,9 @@ def test_next_correct_update_train_next(labelled_project: Project, run: tc.Run) 
     assert result.run is not None
     assert result.run.steps == 2
     assert result.run.folder == project.runs_root / "tracoco-round1"
-    started = RunFolder(result.run.folder).facts()["init_from"]
-    assert (started["run"], started["step"]) == (str(run.folder), 4)
+    started = RunFolder(result.run.folder).facts().init_from
+    assert started is not None
+    assert (started.run, started.step) == (str(run.folder), 4)
     assert RunFolder(result.run.folder).splits().labelled == splits.labelled
     (done,) = read_rounds(project)
     assert result.round == done

@@ -24,9 +24,9 @@ def test_sources_are_known_by_their_content(case: Case, save: Save) -> None:
     assert case.label is not None
     save(case.label, np.ones((6, 6, 6), dtype=np.uint8))
     after = source_hashes(case)
-    assert before["images"] == after["images"]
-    assert before["label"] != after["label"]
-    assert source_hashes(Case("a", case.images, None))["label"] is None
+    assert before.images == after.images
+    assert before.label != after.label
+    assert source_hashes(Case("a", case.images, None)).label is None
 
 
 def test_a_source_that_is_gone_is_named(case: Case) -> None:
@@ -40,8 +40,8 @@ def test_a_file_that_was_written_again_has_another_stamp_but_the_same_content(ca
     content = case.images[0].read_bytes()
     case.images[0].write_bytes(content)
     os.utime(case.images[0], ns=(1, 1))
-    assert source_stamps(case)["images"] != stamps["images"]
-    assert source_stamps(case)["label"] == stamps["label"]
+    assert source_stamps(case).images != stamps.images
+    assert source_stamps(case).label == stamps.label
     assert source_hashes(case) == hashes
 
 
@@ -55,8 +55,8 @@ def test_files_that_were_exchanged_have_other_stamps(case: Case) -> None:
     label.rename(image)
     image.with_name("other").rename(label)
     after = source_stamps(case)
-    assert after["images"] != stamps["images"]
-    assert after["label"] != stamps["label"]
+    assert after.images != stamps.images
+    assert after.label != stamps.label
 
 
 def test_a_series_is_known_by_all_of_its_files(tmp_path: Path) -> None:

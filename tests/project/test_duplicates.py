@@ -82,7 +82,7 @@ def test_a_label_in_the_same_file_does_not_tell_images_apart(tmp_path: Path, suf
     copies = take_fingerprint(cases, splits).copies
     assert copies == (("a", "c"),)
     # What is prepared from a file changes with its label too.
-    assert len({source_hashes(case)["images"][0] for case in cases}) == 4
+    assert len({source_hashes(case).images[0] for case in cases}) == 4
     with pytest.raises(UserError, match=r"case 'a' \(labelled\) and case 'c' \(test\)"):
         check_duplicates(copies, cases, splits)
 

@@ -17,6 +17,7 @@ from tracoco.evaluation.scores import Protocol
 from tracoco.files import write_json
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
+from tracoco.runs.facts import Facts
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import StepRecord
 
@@ -73,7 +74,7 @@ class Bench:
                 crop=(6, 6, 4),
             ),
             splits or Splits(("l1", "l2"), ("u1", "u2", "u3"), ("v1",), ()),
-            {"labelled_share": 0.2, "global_batch": 4, "hidden_labels": hidden_labels},
+            Facts(labelled_share=0.2, global_batch=4, hidden_labels=hidden_labels),
         )
         records = [self.record(step) for step in range(STEPS)] if log is None else log
         text = "".join(json.dumps(each) + "\n" for each in records)

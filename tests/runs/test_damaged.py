@@ -1,6 +1,7 @@
 """Files of a run or project that are damaged or come from elsewhere: one line with their name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 import torch
 
 from tracoco.errors import UserError
+from tracoco.files import read_json
 from tracoco.inference.predict import planned_predictions
 from tracoco.project.cases import read_cases
 from tracoco.project.folder import Project
 from tracoco.project.splits import read_splits
 from tracoco.project.store import Store
+from tracoco.runs.facts import Computed, Facts
 from tracoco.runs.folder import RunFolder, load_checkpoint
 from tracoco.runs.log import RunLog, read_log
 from tracoco.settings import read_yaml
@@ -70,9 +73,21 @@ def test_facts_of_another_form_are_one_error(tmp_path: Path, facts: object) -> N
 
 
 def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
-    facts = {"git": "abc", "computed": {"precision": "fp32"}, "watermark": "phantoms", "threads": 2}
+    facts = {"git": "abc", "computed": {"precision": "bf16"}, "watermark": "phantoms", "threads": 2}
     (tmp_path / "facts.json").write_text(json.dumps(facts))
-    assert RunFolder(tmp_path).facts() == facts
+    folder = RunFolder(tmp_path)
+    assert folder.facts() == Facts(
+        git="abc", computed=Computed("bf16"), watermark="phantoms", threads=2
+    )
+
+
+def test_what_another_version_has_recorded_stays_in_the_file(tmp_path: Path) -> None:
+    facts = {"watermark": "phantoms", "init_from": None, "of another version": [1]}
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    folder = RunFolder(tmp_path)
+    folder.renew_facts(replace(folder.facts(), computed=Computed(notes=("no GPU",))))
+    assert folder.facts() == Facts(watermark="phantoms", computed=Computed(notes=("no GPU",)))
+    assert read_json(tmp_path / "facts.json")["of another version"] == [1]
 
 
 RECORD = b'{"step": 0, "loss": 1.0}\n'

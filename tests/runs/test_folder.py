@@ -7,11 +7,12 @@ from tracoco.config import Config, parse_config
 from tracoco.errors import UserError
 from tracoco.project.folder import Project
 from tracoco.runs import folder as run_folder
+from tracoco.runs.facts import Facts
 from tracoco.runs.folder import RunFolder
 
 
 def create(folder: RunFolder, project: Project) -> None:
-    folder.create(Config(), project.load_plan(), project.load_splits(), {"labelled_share": 0.1})
+    folder.create(Config(), project.load_plan(), project.load_splits(), Facts(labelled_share=0.1))
 
 
 def test_what_was_written_is_read_back(project: Project, tmp_path: Path) -> None:
@@ -22,8 +23,8 @@ def test_what_was_written_is_read_back(project: Project, tmp_path: Path) -> None
     assert folder.config() == Config()
     assert folder.plan() == project.load_plan()
     assert folder.splits() == project.load_splits()
-    assert folder.facts()["labelled_share"] == 0.1
-    assert {"tracoco", "torch", "numpy", "python", "git"} <= folder.facts().keys()
+    assert folder.facts().labelled_share == 0.1
+    assert folder.facts().versions.keys() == {"tracoco", "torch", "numpy", "python", "git"}
 
 
 def test_a_failure_half_way_leaves_no_folder(
@@ -79,6 +80,6 @@ def test_only_the_best_checkpoint_that_test_cases_chose_has_a_watermark(
     for select_on in ("validation", "test"):
         folder = RunFolder(tmp_path / select_on)
         config = parse_config({"training": {"select_on": select_on}}, "test")
-        folder.create(config, project.load_plan(), project.load_splits(), {})
+        folder.create(config, project.load_plan(), project.load_splits(), Facts())
         marks[select_on] = [folder.watermark(checkpoint) for checkpoint in ("last", "best")]
     assert marks == {"validation": ["", ""], "test": ["", "best was chosen on the test cases"]}

@@ -15,6 +15,7 @@ from tracoco.methods.method import Method, StepOutput
 from tracoco.presets import load_config
 from tracoco.project.folder import Project
 from tracoco.settings import MethodChoice
+from tracoco.training.announcement import announcement
 from tracoco.training.contract import checked_terms, raised_batch
 from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
@@ -109,10 +110,10 @@ def test_a_plan_s_batch_is_raised_to_what_the_method_needs_and_the_run_says_so(
     raised, kept = of(three, "method.name=bcp"), of(three, "method.name=cps")
     assert raised.config.data.batch == (4, 4)
     assert "8 in all (the plan's 3 + 3 are raised to 4 + 4, which the method needs)" in (
-        raised.announcement(ALONE)
+        announcement(raised, ALONE)
     )
     assert kept.config.data.batch == (3, 3)
-    assert "raised" not in kept.announcement(ALONE)
+    assert "raised" not in announcement(kept, ALONE)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tracoco.project.store import Store, StoredCase
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
 from tracoco.studies.benchmark.grid import RunSpec
+from tracoco.training.announcement import announcement, warnings
 from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
 from tracoco.training.train import train
@@ -43,11 +44,13 @@ def test_a_run_folder_says_everything_before_the_first_step(
     assert folder.plan() == project.load_plan()
     assert folder.splits() == project.load_splits()
     facts = folder.facts()
-    assert facts["torch"] == torch.__version__
-    assert facts["splits"] == project.load_splits().hash()
-    assert 0 < facts["labelled_share"] < 0.2
-    assert (facts["select_on"], facts["hidden_labels"]) == ("validation", 0)
-    assert (facts["computed"]["precision"], facts["computed"]["notes"]) == ("fp32", [])
+    assert facts.torch == torch.__version__
+    assert facts.splits == project.load_splits().hash()
+    assert facts.labelled_share is not None
+    assert 0 < facts.labelled_share < 0.2
+    assert (facts.select_on, facts.hidden_labels) == ("validation", 0)
+    assert facts.computed is not None
+    assert (facts.computed.precision, facts.computed.notes) == ("fp32", ())
     log = read_log(folder.log_file)
     assert [record.step for record in log] == [0, 1]
     assert set(log[0].terms) == {"supervised", "crc", "translation", "entropy"}
@@ -81,8 +84,8 @@ def test_crops_are_mirrored_where_the_plan_allows_it(project: Project) -> None:
     mirrored = replace(experiment, plan=plan)
     assert mirrored.source(ALONE).rule.flip_axes == (0, 2)
     # A run is not resumed with other axes; older checkpoints, which name none, are like no axes.
-    identities = [each.identity(ALONE)["mirrored axes"] for each in (experiment, mirrored)]
-    assert identities == [None, [0, 2]]
+    identities = [each.identity(ALONE).to_checkpoint() for each in (experiment, mirrored)]
+    assert [each["mirrored axes"] for each in identities] == [None, [0, 2]]
 
 
 @pytest.mark.parametrize(("second", "turns"), [(1.005, True), (1.02, False)])
@@ -106,12 +109,12 @@ def test_a_resumed_run_says_how_it_is_computed_now(project: Project, tmp_path: P
     out = tmp_path / "run"
     train(project, load_config(None, SHORT), out, device="cpu")
     before = RunFolder(out).facts()
-    assert not before["computed"]["checkpointing"]
+    assert before.computed is not None
+    assert not before.computed.checkpointing
     config = load_config(None, [*SHORT, "training.checkpointing=true"])
     train(project, config, out, device="cpu", resume=True)
     after = RunFolder(out).facts()
-    assert after["computed"] == before["computed"] | {"checkpointing": True}
-    assert after | {"computed": None} == before | {"computed": None}
+    assert after == replace(before, computed=replace(before.computed, checkpointing=True))
 
 
 PLAIN = ["data.augmentation.strength=off"]
@@ -230,15 +233,15 @@ def test_hidden_labels_are_never_opened_and_the_run_says_how_many_there_are(
     assert experiment.splits.labelled == given.labelled[:1]
     assert experiment.splits.unlabelled == given.unlabelled + given.labelled[1:]
     assert (experiment.splits.validation, experiment.splits.test) == (given.validation, given.test)
-    assert "1 labelled (2 labels hidden) and 6 unlabelled cases" in experiment.announcement(ALONE)
+    assert "1 labelled (2 labels hidden) and 6 unlabelled cases" in announcement(experiment, ALONE)
     # Six unlabelled cases, two a step: three steps see each of them once.
     seen = {case for step in range(3) for case in experiment.source(ALONE)[step].cases[1:]}
     assert seen == set(experiment.splits.unlabelled)
     train(project, config, tmp_path / "run", device="cpu")
     folder = RunFolder(tmp_path / "run")
     assert folder.splits() == experiment.splits
-    assert folder.facts()["hidden_labels"] == 2
-    assert folder.facts()["splits"] == experiment.splits.hash() != given.hash()
+    assert folder.facts().hidden_labels == 2
+    assert folder.facts().splits == experiment.splits.hash() != given.hash()
     train(project, config, tmp_path / "run", resume=True, device="cpu")
 
 
@@ -249,7 +252,7 @@ def test_hidden_labels_make_unlabelled_cases_where_there_were_none(tmp_path: Pat
     alone = load_config(None, [*SHORT, "data.labelled=1", "method.name=supervised"])
     experiment = Experiment.of(project, alone)
     assert experiment.config.data.unlabelled_batch == 0
-    assert "1 labelled (2 labels hidden) and 0 unlabelled" in experiment.announcement(ALONE)
+    assert "1 labelled (2 labels hidden) and 0 unlabelled" in announcement(experiment, ALONE)
 
 
 def test_a_2d_project_gives_its_stride_as_its_crop(tmp_path: Path) -> None:
@@ -290,7 +293,7 @@ def test_a_run_takes_batch_and_levels_from_the_plan_and_writes_them_down(tmp_pat
     folder = RunFolder(tmp_path / "run")
     assert folder.config().data.batch == (1, 3)
     assert folder.config().network.strides == plan.strides
-    assert folder.facts()["global_batch"] == 4
+    assert folder.facts().global_batch == 4
     # Another plan in the project changes nothing for the run, which knows its own.
     write_plan(project.plan_file, plan.model_copy(update={"strides": ()}))
     predictor = Predictor.load(tmp_path / "run", device="cpu")
@@ -360,8 +363,8 @@ def test_an_epoch_is_of_scans_and_of_slices_where_networks_see_slices(tmp_path: 
 
 def test_a_method_that_needs_a_warning_gives_it_at_the_start(project: Project) -> None:
     released = load_config(None, ["method.name=tracoco-as-released", *SHORT])
-    assert "spatial axis" in Experiment.of(project, released).announcement(ALONE)
-    assert "warning" not in Experiment.of(project, load_config(None, SHORT)).announcement(ALONE)
+    assert "spatial axis" in announcement(Experiment.of(project, released), ALONE)
+    assert "warning" not in announcement(Experiment.of(project, load_config(None, SHORT)), ALONE)
 
 
 def flat_project(root: Path) -> Project:
@@ -376,7 +379,7 @@ def test_a_run_whose_crops_have_no_room_to_translate_says_so(tmp_path: Path) -> 
     flat = [each for each in SHORT if "crop" not in each]
 
     def warned(*changes: str) -> str:
-        return "\n".join(Experiment.of(project, load_config(None, [*flat, *changes])).warnings())
+        return "\n".join(warnings(Experiment.of(project, load_config(None, [*flat, *changes]))))
 
     still = warned("data.crop=[32,32]")
     assert still.startswith("warning: 4 of 4 scans leave crops of 32 x 32 voxels no room to")
@@ -409,7 +412,7 @@ def test_a_run_says_which_settings_of_its_preset_were_dropped(tmp_path: Path) ->
     small = [*SHORT, "data.labelled=2", "inference.stride=null", "network.name=light-unet"]
     for name, dropped in (("cps", "consistency_weight, entropy_weight, gamma"), ("tracoco", "")):
         config = load_config("la-8", [f"method.name={name}", *small])
-        lines = "\n".join(Experiment.of(project, config).warnings())
+        lines = "\n".join(warnings(Experiment.of(project, config)))
         assert (f"not applied to '{name}'" in lines) is bool(dropped)
         assert dropped in lines
 

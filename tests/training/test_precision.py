@@ -135,11 +135,12 @@ def test_a_resumed_run_takes_what_it_took_before(
         monkeypatch.setattr(precision, "cpu_has_bf16", lambda able=able: able)
         folder = RunFolder(tmp_path / str(able))
         train(project, config, folder.root, device="cpu")
-        before = folder.facts()["computed"]
-        assert before["precision"] == ("bf16" if able else "fp32")
+        before = folder.facts().computed
+        assert before is not None
+        assert before.precision == ("bf16" if able else "fp32")
         monkeypatch.setattr(precision, "cpu_has_bf16", lambda able=able: not able)
         train(project, config, folder.root, device="cpu", resume=True)
-        assert folder.facts()["computed"] == before
+        assert folder.facts().computed == before
 
 
 def test_a_step_in_bf16_has_nearly_the_losses_of_fp32() -> None:

@@ -72,14 +72,16 @@ def test_each_round_is_a_run_and_learns_from_the_one_before(whole: Path, project
     runs = [RunFolder(whole / name) for name in FOLDERS]
     names = [each.config().method.name for each in runs]
     assert names == ["supervised", "noisy-student", "noisy-student"]
-    assert runs[0].facts()["pseudo_labels"] is None
+    assert runs[0].facts().pseudo_labels is None
     for before, after in pairwise(runs):
-        told = after.facts()["pseudo_labels"]
+        told = after.facts().pseudo_labels
+        assert told is not None
+        assert told.class_fractions is not None
         manifest = PseudoLabels(before.root / "pseudo_labels").manifest()
-        assert told["folder"] == str(before.root / "pseudo_labels")
-        assert told["hash"] == manifest.hash()
+        assert told.folder == str(before.root / "pseudo_labels")
+        assert told.hash == manifest.hash()
         assert manifest.weights == content_hash(before.checkpoint("last"))
-        assert list(told["class_fractions"].values()) == list(manifest.class_fractions)
+        assert list(told.class_fractions.values()) == list(manifest.class_fractions)
     assert not (whole / "round-2" / "pseudo_labels").exists()
     for record in read_log(runs[1].log_file):
         assert record.terms.keys() == {"supervised", "pseudo_labels"}
@@ -340,8 +342,9 @@ def test_python_does_the_same_from_features(project: Project, tmp_path: Path) ->
     )
     assert (run.folder, run.steps, run.signal) == (tmp_path / "run" / "round-1", 1, 0)
     for name in FOLDERS[:2]:
-        facts = RunFolder(tmp_path / "run" / name).facts()["init_from"]
-        assert (facts["kind"], facts["run"]) == ("features", str(features.folder))
+        facts = RunFolder(tmp_path / "run" / name).facts().init_from
+        assert facts is not None
+        assert (facts.kind, facts.run) == ("features", str(features.folder))
     assert run.settings.seed == 3
     with pytest.raises(UserError, match="both say how long the run is"):
         tc.self_train(project, minutes=1, out=tmp_path / "other", **quiet)

@@ -33,9 +33,10 @@ def test_a_run_begins_with_the_earlier_weights_at_step_0(
     assert seen[0]["step"] == 0
     start(project, tmp_path / "drawn")
     assert not equal(seen[0], {k: v for k, v in seen[1].items() if k != "step"})
-    facts = RunFolder(out).facts()["init_from"]
-    assert (facts["run"], facts["step"], facts["seen"]) == (str(earlier), 3, [])
-    assert RunFolder(tmp_path / "drawn").facts()["init_from"] is None
+    facts = RunFolder(out).facts().init_from
+    assert facts is not None
+    assert (facts.run, facts.step, facts.seen) == (str(earlier), 3, ())
+    assert RunFolder(tmp_path / "drawn").facts().init_from is None
     page = write_report(out).read_text(encoding="utf-8")
     assert str(earlier) in page
     assert "init_from.step" in page
@@ -163,7 +164,9 @@ def test_cases_that_the_earlier_run_has_learnt_from_are_named(
         start(project, tmp_path / "run", init_from=earlier)
     finally:
         write_text(splits, text)
-    assert RunFolder(tmp_path / "run").facts()["init_from"]["seen"] == [validated]
+    facts = RunFolder(tmp_path / "run").facts().init_from
+    assert facts is not None
+    assert facts.seen == (validated,)
 
 
 def test_the_command_takes_a_run(project: Project, earlier: Path, tmp_path: Path) -> None:
@@ -173,7 +176,9 @@ def test_the_command_takes_a_run(project: Project, earlier: Path, tmp_path: Path
     found = CliRunner().invoke(app, line)
     assert found.exit_code == 0, found.output
     assert f"tracoco from {earlier}, step 3, common recipe, on" in found.stderr
-    assert RunFolder(out).facts()["init_from"]["run"] == str(earlier)
+    facts = RunFolder(out).facts().init_from
+    assert facts is not None
+    assert facts.run == str(earlier)
 
 
 def test_weights_of_other_levels_are_refused_with_the_setting_to_copy(

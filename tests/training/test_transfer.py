@@ -19,6 +19,7 @@ from tracoco.methods.method import Method
 from tracoco.project.folder import Project
 from tracoco.reporting.page import write_report
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.runs.weights_origin import Loaded, Names, StartingWeights
 from tracoco.testing.steps import differing
 from tracoco.training import trainer as training
 from tracoco.training.transfer import load_networks, read_file, read_rules, renamed
@@ -34,8 +35,15 @@ def features(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def facts_of(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = RunFolder(run).facts()["init_from"]
+def facts_of(run: Path) -> StartingWeights:
+    found = RunFolder(run).facts().init_from
+    assert found is not None
+    return found
+
+
+def loaded_of(run: Path) -> Loaded:
+    found = facts_of(run).loaded
+    assert found is not None
     return found
 
 
@@ -66,12 +74,12 @@ def test_features_go_into_both_networks_and_their_averages_and_heads_stay_drawn(
         assert equal({name: began[name] for name in heads}, {name: drawn[name] for name in heads})
     assert not torch.equal(began["networks.0.head.weight"], began["networks.1.head.weight"])
     facts = facts_of(tmp_path / "run")
-    assert (facts["run"], facts["step"], facts["kind"]) == (str(features), 3, "features")
-    loaded = facts["loaded"]
-    assert (loaded["networks"], loaded["peers"]) == (4, 2)
-    assert loaded["tensors"] == len(known) == loaded["tensors_of"] - 2
-    assert loaded["missing"] == {"count": 2, "first": ["head.weight", "head.bias"]}
-    assert loaded["fraction"] > 0.95
+    assert (facts.run, facts.step, facts.kind) == (str(features), 3, "features")
+    loaded = loaded_of(tmp_path / "run")
+    assert (loaded.networks, loaded.peers) == (4, 2)
+    assert loaded.tensors == len(known) == loaded.tensors_of - 2
+    assert loaded.missing == Names(2, ("head.weight", "head.bias"))
+    assert loaded.fraction > 0.95
     assert "init_from.loaded.tensors" in write_report(tmp_path / "run").read_text(encoding="utf-8")
 
 
@@ -124,9 +132,9 @@ def test_features_of_another_network_are_refused_with_what_differs(
     assert not (tmp_path / "run").exists()
     # Another decoder only costs the decoder.
     start(project, tmp_path / "run", SUPERVISED, "network.decoder=pointwise", init_from=features)
-    loaded = facts_of(tmp_path / "run")["loaded"]
-    assert loaded["other_shape"]["count"] > 0
-    assert all(name.startswith("decoder.") for name in loaded["other_shape"]["first"])
+    loaded = loaded_of(tmp_path / "run")
+    assert loaded.other_shape.count > 0
+    assert all(name.startswith("decoder.") for name in loaded.other_shape.first)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +163,9 @@ def test_weights_of_a_network_of_monai_go_by_their_names(
     start(project, tmp_path / "one", *network, SUPERVISED, steps=1, init_from=file)
     one = {k.removeprefix("network."): v for k, v in seen[0].items() if k != "step"}
     assert equal(one, dict(theirs))
-    loaded = facts_of(tmp_path / "one")["loaded"]
-    assert (loaded["fraction"], loaded["tensors"]) == (1.0, len(theirs))
-    assert facts_of(tmp_path / "one")["step"] == 0
+    loaded = loaded_of(tmp_path / "one")
+    assert (loaded.fraction, loaded.tensors) == (1.0, len(theirs))
+    assert facts_of(tmp_path / "one").step == 0
     start(project, tmp_path / "two", *network, "method.name=cps", steps=1, init_from=file)
     two = seen[1]
     drawn = [k for k in theirs if not torch.equal(two[f"networks.0.{k}"], theirs[k])]
@@ -179,7 +187,7 @@ def test_the_checkpoint_of_a_run_gives_its_network_to_another_method(
         {f"network.{name}": value for name, value in given.items()},
         {name: value for name, value in seen[0].items() if name != "step"},
     )
-    assert facts_of(tmp_path / "run")["step"] == 1
+    assert facts_of(tmp_path / "run").step == 1
 
 
 def test_the_longest_rule_holds_and_only_whole_parts_count() -> None:
@@ -207,10 +215,10 @@ def test_a_map_brings_names_together_and_is_part_of_the_run(
     rules.write_text("backbone: encoder.stages\n", encoding="utf-8")
     out = tmp_path / "run"
     start(project, out, SUPERVISED, init_from=file, init_map=rules)
-    less, all_ = (facts_of(tmp_path / part)["loaded"] for part in ("without", "run"))
-    assert less["tensors"] < all_["tensors"] == len(known)
-    assert less["unexpected"]["count"] == less["tensors_of"] - less["tensors"] - 2
-    assert facts_of(out)["rules"] == {"backbone": "encoder.stages"}
+    less, all_ = (loaded_of(tmp_path / part) for part in ("without", "run"))
+    assert less.tensors < all_.tensors == len(known)
+    assert less.unexpected.count == less.tensors_of - less.tensors - 2
+    assert facts_of(out).rules == {"backbone": "encoder.stages"}
     one, two = (
         load_checkpoint(tmp_path / part / "last.pt")["starting weights"]
         for part in ("without", "run")
@@ -303,7 +311,7 @@ def test_the_command_tells_what_was_loaded_and_warns(
     found = CliRunner().invoke(app, [*line, "--init-from", str(features), "-o", str(out)])
     assert found.exit_code == 0, found.output
     assert f"cps from {features}, step 3, common recipe, on" in found.stderr
-    tensors = facts_of(out)["loaded"]["tensors_of"]
+    tensors = loaded_of(out).tensors_of
     assert f"loaded {tensors - 2} of {tensors} tensors, " in found.stderr
     assert "2 drawn (head.weight, head.bias)" in found.stderr
     assert "warning: all 2 networks start from the same weights" in found.stderr
@@ -337,4 +345,4 @@ def test_python_takes_the_same_options(project: Project, features: Path, tmp_pat
         device="cpu",
         progress=False,
     )
-    assert facts_of(run.folder)["loaded"]["missing"]["first"] == ["head.weight", "head.bias"]
+    assert loaded_of(run.folder).missing.first == ("head.weight", "head.bias")

@@ -48,7 +48,7 @@ def test_the_command_means_the_same_under_torchrun(project: Project, tmp_path: P
     out = torchrun(*base, *arguments)
     assert out.count("trained 3 steps") == 1
     assert [record.step for record in read_log(run / "log.jsonl")] == [0, 1, 2]
-    assert RunFolder(run).facts()["global_batch"] == 8
+    assert RunFolder(run).facts().global_batch == 8
     assert (run / "best.pt").exists()
 
 

@@ -5,7 +5,7 @@ from the moment at which the manifest names it, so a kill at any point leaves no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from zipfile import BadZipFile
@@ -108,9 +108,7 @@ class PseudoLabels:
         voxels = tuple(int(count) for count in counts[:classes])
         entry = LabelledCase(array_digest(label), voxels, int(counts[IGNORED]))
         manifest = replace(manifest, cases={**manifest.cases, id_: entry})
-        cases = {key: _as_json(case) for key, case in manifest.cases.items()}
-        told = {"weights": manifest.weights, "store": manifest.store}
-        write_json(self.manifest_file, told | {"threshold": manifest.threshold, "cases": cases})
+        write_json(self.manifest_file, asdict(manifest))
         return manifest
 
     def check(self, ids: Sequence[str]) -> None:
@@ -145,7 +143,3 @@ def _read(file: Path, inode: int, changed_ns: int) -> Label:  # noqa: ARG001 - o
     with np.load(file, allow_pickle=False) as content:
         label: Label = content["label"]
     return label
-
-
-def _as_json(case: LabelledCase) -> dict[str, object]:
-    return {"digest": case.digest, "voxels": list(case.voxels), "ignored": case.ignored}

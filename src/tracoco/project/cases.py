@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -112,15 +112,40 @@ class _File(Settings):
     cases: tuple[_Row, ...]
 
 
-Known = TypeVar("Known")
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the files of a case are known by: their content, or a stamp that changes with it."""
+
+    images: tuple[str, ...]
+    label: str | None = None
+    drawn: str | None = None
+    """Hash of what of the label was drawn, if that is not all of it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As the facts of a prepared case have it."""
+        drawn = {} if self.drawn is None else {"drawn": self.drawn}
+        return {"images": list(self.images), "label": self.label, **drawn}
 
 
-def source_hashes(case: Case) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class CaseOrigin:
+    """What a prepared case was made of."""
+
+    id: str
+    plan: str
+    """Hash of the plan."""
+    sources: Sources
+    """Content of its files."""
+    stamps: Sources
+    """Their size, time and place on the disk."""
+
+
+def source_hashes(case: Case) -> Sources:
     """Content of the files that a prepared case comes from."""
     return _of_each(case, content_of)
 
 
-def source_stamps(case: Case) -> dict[str, Any]:
+def source_stamps(case: Case) -> Sources:
     """Size, time and place on the disk of the same files: cheap, and it changes with them."""
     return _of_each(case, stamp_of)
 
@@ -132,15 +157,15 @@ def source_bytes(case: Case) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def _of_each(case: Case, know: Callable[[Path], str]) -> dict[str, Any]:
-    images = [_readable(know, path) for path in case.images]
+def _of_each(case: Case, know: Callable[[Path], str]) -> Sources:
+    images = tuple(_readable(know, path) for path in case.images)
     if case.label is None:
-        return {"images": images, "label": None}
-    drawn = {} if case.drawn == ALL_DRAWN else {"drawn": digest(case.drawn.to_json())}
-    return {"images": images, "label": _readable(know, case.label), **drawn}
+        return Sources(images)
+    drawn = None if case.drawn == ALL_DRAWN else digest(case.drawn.to_json())
+    return Sources(images, _readable(know, case.label), drawn)
 
 
-def _readable(know: Callable[[Path], Known], path: Path) -> Known:
+def _readable(know: Callable[[Path], str], path: Path) -> str:
     try:
         return know(path)
     except OSError as error:

@@ -14,7 +14,7 @@ from tracoco.errors import UserError, collected, raise_all
 from tracoco.geometry import Box
 from tracoco.lock import shard_writer
 from tracoco.processes import Shard, shard_of
-from tracoco.project.cases import Case, source_bytes, source_hashes, source_stamps
+from tracoco.project.cases import Case, CaseOrigin, source_bytes, source_hashes, source_stamps
 from tracoco.project.folder import Project
 from tracoco.project.labels import read_drawn
 from tracoco.project.plan import Plan
@@ -97,14 +97,15 @@ def prepare_one(task: PrepareTask) -> list[str]:
     prepared = None
     with collected(problems):
         stamps = source_stamps(case)  # before anything is read: a later change must be noticed
-        facts = {"id": case.id, "plan": plan.hash(), "sources": source_hashes(case)}
+        origin = CaseOrigin(case.id, plan.hash(), source_hashes(case), stamps)
         known = _known_facts(root, case)
-        if facts.items() <= known.items():  # copied or touched: the same content as before
-            write_facts(facts_file(root, case.id), known | {"stamps": stamps})
+        before = [known.get(key) for key in ("id", "plan", "sources")]
+        if before == [origin.id, origin.plan, origin.sources.to_json()]:  # copied, or touched
+            write_facts(facts_file(root, case.id), known | {"stamps": stamps.to_json()})
             return []
         prepared = prepare_case(case, plan)
     if prepared:  # a disk that is full ends the work at once, so this is not collected
-        write_case(root, facts | {"stamps": stamps}, prepared, plan)
+        write_case(root, origin, prepared, plan)
     return problems
 
 
@@ -140,7 +141,7 @@ def _is_current(root: Path, case: Case, plan_hash: str) -> bool:
     if known.get("plan") != plan_hash:
         return False
     try:
-        return bool(known.get("stamps") == source_stamps(case))
+        return bool(known.get("stamps") == source_stamps(case).to_json())
     except UserError:  # it is told with the others, once all are gone through
         return False
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from tracoco.errors import UserError
 from tracoco.files import atomic_path, content_hash, digest, read_json, write_json
 from tracoco.geometry import Box
-from tracoco.project.cases import CaseId
+from tracoco.project.cases import CaseId, CaseOrigin
 from tracoco.project.plan import Plan
 from tracoco.project.preprocess import is_drawn, is_structure
 from tracoco.project.splits import Splits
@@ -73,9 +73,9 @@ def has_arrays(root: Path, id_: str, *, labelled: bool, undrawn: int = 0) -> boo
     return all(array_file(root, id_, part).is_file() for part in parts)
 
 
-def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: Plan) -> None:
+def write_case(root: Path, origin: CaseOrigin, prepared: PreparedCase, plan: Plan) -> None:
     """Replace a case; until the last file is there, the store has no such case."""
-    id_, label, undrawn = facts["id"], prepared.label, 0
+    id_, label, undrawn = origin.id, prepared.label, 0
     arrays: dict[str, NDArray[Any]] = {"image": prepared.image}
     if label is not None:
         arrays |= {"label": label, "foreground": foreground_voxels(label, id_)}
@@ -92,7 +92,11 @@ def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: 
     for part in set(PARTS) - arrays.keys():
         array_file(root, id_, part).unlink(missing_ok=True)
     voxels = None if label is None else class_voxels(label, plan.classes)
-    more = {
+    facts = {
+        "id": id_,
+        "plan": origin.plan,
+        "sources": origin.sources.to_json(),
+        "stamps": origin.stamps.to_json(),
         "shape": prepared.shape,
         "spacing_mm": prepared.spacing_mm,
         "scan_shape": prepared.scan_shape,
@@ -102,7 +106,7 @@ def write_case(root: Path, facts: dict[str, Any], prepared: PreparedCase, plan: 
         "steps": prepared.steps,
         "arrays": digests,
     }
-    write_facts(facts_file(root, id_), facts | more)
+    write_facts(facts_file(root, id_), facts)
 
 
 def foreground_voxels(label: NDArray[np.uint8], id_: str) -> NDArray[np.int32]:

@@ -155,8 +155,8 @@ def _about(run: RunRecord, scores: ScoreSet, folds: Sequence[Sequence[str]]) -> 
     if scores.manifest.variant:
         yield f"predicted with: {scores.manifest.variant}"
     yield from run.seen_before(scores)
-    start: dict[str, Any] = run.facts.get("init_from") or {}
-    if seen := scores.evaluation.case_ids.intersection(start.get("seen", ())):
+    start = run.facts.init_from
+    if seen := scores.evaluation.case_ids.intersection(start.seen if start else ()):
         yield f"the run that it starts from has learnt from {listed(sorted(seen))}"
     number = run.config.data.fold or 0
     if set(folds[number - 1]) != set(run.splits.held_out(number)):

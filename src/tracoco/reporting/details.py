@@ -42,7 +42,7 @@ def splits(run: RunRecord) -> dict[str, list[str]]:
 
 def facts(run: RunRecord) -> Pairs:
     """Versions, hashes, and what else was true when the run began."""
-    return _pairs(run.facts)
+    return _pairs(run.facts.to_json())
 
 
 def segments(run: RunRecord) -> bool:

@@ -142,12 +142,12 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
             f"The pseudo-labels lost {_named(run, 'lost')} at step {steps}: the run went back to "
             "its weights from before unlabelled scans counted, and let these count half as much."
         )
-    ending: dict[str, float] = run.facts.get("ended_with") or {}
-    if ending and ending["supervised_dice"] > ending["last_dice"]:
+    ending = run.facts.ended_with
+    if ending and ending.supervised:
         found.append(
             "The run ends with the weights from before unlabelled scans counted: on the validation "
-            f"cases their Dice is {100 * ending['supervised_dice']:.1f}, that of the last step "
-            f"{100 * ending['last_dice']:.1f}."
+            f"cases their Dice is {100 * ending.supervised_dice:.1f}, that of the last step "
+            f"{100 * ending.last_dice:.1f}."
         )
     return found
 

@@ -57,7 +57,7 @@ def _fraction_chart(run: RunRecord) -> Chart | None:
     }
     if len(parts) > 1:
         parts = {"all foreground": foreground} | parts
-    drawn = [*_drawn(parts), *_expected_line(run.facts.get("labelled_share"), foreground)]
+    drawn = [*_drawn(parts), *_expected_line(run.facts.labelled_share, foreground)]
     latest = f"{number(foreground.smoothed.values[-1])} %"
     about = "of the voxels; dashed, the foreground's fraction of the labelled scans"
     return Chart("foreground in the pseudo-labels", drawn, latest, about)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from tracoco.config import Config
 from tracoco.evaluation.scores import Evaluation, ScoredCase, read_evaluation
@@ -13,6 +12,7 @@ from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.project.folder import structure_names
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
+from tracoco.runs.facts import Facts
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import StepRecord, read_log
 from tracoco.text import listed
@@ -98,7 +98,7 @@ class RunRecord:
     config: Config
     plan: Plan
     splits: Splits
-    facts: dict[str, Any]
+    facts: Facts
     log: list[StepRecord]
     scores: list[ScoreSet]
     renamed: dict[str, str] = field(default_factory=dict)
@@ -124,8 +124,7 @@ class RunRecord:
     @property
     def imported_from(self) -> str:
         """Name of the file that the weights come from; empty for a run that was trained here."""
-        imported: dict[str, Any] = self.facts.get("imported") or {}
-        return Path(imported.get("file", "")).name
+        return Path(self.facts.imported.file).name if self.facts.imported else ""
 
     @property
     def method(self) -> str:
@@ -150,8 +149,7 @@ class RunRecord:
     @property
     def hidden_labels(self) -> int:
         """Labels that there are, but that the run was not given."""
-        hidden: int = self.facts.get("hidden_labels", 0)
-        return hidden
+        return self.facts.hidden_labels
 
     @property
     def fold(self) -> str:

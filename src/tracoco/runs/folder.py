@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Literal
 
 import torch
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
 
 from tracoco.config import Config, parse_recorded
 from tracoco.errors import UserError
@@ -25,6 +24,7 @@ from tracoco.files import atomic_path, read_json, write_json, write_text
 from tracoco.lock import own_content
 from tracoco.project.plan import Plan, read_plan, write_plan
 from tracoco.project.splits import Splits, read_splits, write_splits
+from tracoco.runs.facts import Facts
 from tracoco.settings import checked, read_yaml, with_new_names
 
 DESCRIPTION = ("facts.json", "plan.yaml", "splits.json", "config.yaml")
@@ -79,35 +79,33 @@ class RunFolder:
         """The cases that the run was trained, validated and is to be tested on."""
         return read_splits(self.root / "splits.json")
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What was true when the run began; how it is computed, since it was resumed."""
-        found = checked(_Facts, read_json(self.facts_file), str(self.facts_file))
-        return found.model_dump(exclude_unset=True)
+        return checked(Facts, read_json(self.facts_file), str(self.facts_file))
 
     def recorded_precision(self) -> str | None:
         """What the run was computed in so far; None for a run that has not begun."""
-        precision: str | None = (
-            self.facts().get("computed", {}).get("precision") if self.begun else None
-        )
-        return precision
+        computed = self.facts().computed if self.begun else None
+        return computed.precision if computed else None
 
-    def renew_facts(self, changed: dict[str, Any]) -> None:
-        """Put these in the place of those that the run had so far."""
-        known = self.facts()
-        if known | changed != known:
-            write_json(self.facts_file, known | changed)
+    def renew_facts(self, facts: Facts) -> None:
+        """Put these in the place of those that the run had so far; what else it says stays."""
+        known = read_json(self.facts_file)
+        renewed = known | facts.to_json()
+        if renewed != known:
+            write_json(self.facts_file, renewed)
 
     def watermark(self, checkpoint: str) -> str:
         """What must be said wherever results of `checkpoint` are shown; mostly nothing."""
         on_test = checkpoint == "best" and self.config().training.select_on == "test"
-        of_data = self.facts().get("watermark", "")
-        return "; ".join(mark for mark in (of_data, CHOSEN_ON_TEST if on_test else "") if mark)
+        marks = (self.facts().watermark, CHOSEN_ON_TEST if on_test else "")
+        return "; ".join(mark for mark in marks if mark)
 
-    def create(self, config: Config, plan: Plan, splits: Splits, facts: dict[str, Any]) -> None:
+    def create(self, config: Config, plan: Plan, splits: Splits, facts: Facts) -> None:
         """Write what describes the run before its first step, or nothing at all."""
         new = not self.root.exists()
         try:
-            write_json(self.facts_file, facts | versions())
+            write_json(self.facts_file, facts.to_json() | versions())
             write_plan(self.root / "plan.yaml", plan)
             write_splits(self.root / "splits.json", splits)
             text = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
@@ -131,18 +129,6 @@ class RunFolder:
             raise UserError(f"{self.root} is no run: it has no config.yaml; choose another --out")
         if found and not resume:
             raise UserError(f"{self.root} already exists; add --resume, or choose another --out")
-
-
-class _Facts(BaseModel):
-    """The facts of a run that have a form of their own; there are others."""
-
-    model_config = ConfigDict(extra="allow")
-
-    watermark: str = ""
-    computed: dict[str, Any] = Field(default_factory=dict)
-    imported: dict[str, Any] | None = None
-    ended_with: dict[str, float] | None = None
-    hidden_labels: int = 0
 
 
 def versions() -> dict[str, str]:

@@ -13,6 +13,7 @@ from tracoco.errors import first_line
 from tracoco.methods.method import Method, evaluating
 from tracoco.networks.from_monai import FAULTS
 from tracoco.networks.network import CHANNELS_LAST, Recomputed, Stages
+from tracoco.runs.facts import Computed
 from tracoco.training.bf16_layers import Trials, follow_autocast, keep_in_fp32, try_layers
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -151,15 +152,8 @@ def _weight_gradient(layer: nn.Module, result: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Acceleration:
-    """What a run really uses, with a line for each setting that it had to do without."""
-
-    precision: str = "fp32"
-    compile: bool = False
-    channels_last: bool = False
-    checkpointing: bool = False
-    fused_optimizer: bool = False
-    notes: tuple[str, ...] = ()
+class Acceleration(Computed):
+    """What a run really uses; its folder says so."""
 
     @property
     def dtype(self) -> torch.dtype | None:

@@ -1,23 +1,18 @@
 """What a run is made of, read from a project and checked against the settings."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from tracoco.config import Config, recorded_settings
-from tracoco.data.crop import has_room
 from tracoco.data.crop_pair import CropRule
 from tracoco.data.pseudo_label_files import PseudoLabels
 from tracoco.data.source import BatchSource, Shard
 from tracoco.evaluation.validation import Show, mean_dice
-from tracoco.geometry import Size
 from tracoco.inference.windows import check_windows
 from tracoco.methods import dropped_settings, method_row, resolved_choice
 from tracoco.methods.method import Method
-from tracoco.presets import released_recipe
 from tracoco.processes import StopRequest
 from tracoco.project.folder import Project
 from tracoco.project.folds import fold_splits
@@ -26,8 +21,8 @@ from tracoco.project.planner import BatchSizes, within_cases
 from tracoco.project.splits import Splits, with_fewer_labels
 from tracoco.project.store import Store, StoredCase
 from tracoco.runs.build import machine_name, resolved, run_crop, run_method
-from tracoco.runs.folder import CHOSEN_ON_TEST
-from tracoco.text import count
+from tracoco.runs.facts import Facts, Identity, PseudoLabelFacts
+from tracoco.runs.weights_origin import StartingWeights
 from tracoco.training.contract import (
     check_cases,
     check_modules,
@@ -37,28 +32,7 @@ from tracoco.training.contract import (
     raised_batch,
 )
 from tracoco.training.distributed import Process
-from tracoco.training.starting_weights import StartingWeights
 from tracoco.training.trainer import Validate
-
-
-def room_warning(shapes: Sequence[Size], crop: Size, room: float) -> list[str]:
-    """A line if some scans leave crops no other place along any axis, else nothing.
-
-    Args:
-        shapes: of the stored scans that crops are drawn from.
-        crop: size of a crop in the same axis order.
-        room: `DataConfig.room`.
-    """
-    still = sum(not has_room(shape, crop, room) for shape in shapes)
-    if not still:
-        return []
-    size = " x ".join(str(n) for n in crop if n > 1)
-    return [
-        f"warning: {still} of {len(shapes)} scans leave crops of {size} voxels no room to "
-        "translate: there both crops of a pair are the same, and translation consistency compares "
-        "two noisy passes of one crop. Make data.crop smaller, or set data.room=0.25 to let crops "
-        "reach beyond the scan"
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,107 +194,49 @@ class Experiment:
         check_modules(name, method_row(name), method)
         return method
 
-    def facts(self, process: Process) -> dict[str, Any]:
+    def facts(self, process: Process) -> Facts:
         """What the run folder says of the data and of the batch over all processes."""
-        batch = sum(self.config.data.batch)
-        return {
-            "labelled_share": sum(list(self.labelled_fractions.values())[1:]),
-            "global_batch": batch * process.world_size,
-            "world_size": process.world_size,
-            "threads": torch.get_num_threads(),
-            "device": str(process.device),
-            "machine": machine_name(process.device),
-            "select_on": self.config.training.select_on,
-            "hidden_labels": self.hidden_labels,
-            "watermark": self.watermark,
-            "init_from": asdict(self.start) if self.start else None,
-            "pseudo_labels": self._pseudo_label_facts(),
-            "splits": self.splits.hash(),
-            "store": self.store.hash(),
-        }
+        return Facts(
+            labelled_share=sum(list(self.labelled_fractions.values())[1:]),
+            global_batch=sum(self.config.data.batch) * process.world_size,
+            world_size=process.world_size,
+            threads=torch.get_num_threads(),
+            device=str(process.device),
+            machine=machine_name(process.device),
+            select_on=self.config.training.select_on,
+            hidden_labels=self.hidden_labels,
+            watermark=self.watermark,
+            init_from=self.start,
+            pseudo_labels=self._pseudo_label_facts(),
+            splits=self.splits.hash(),
+            store=self.store.hash(),
+        )
 
-    def _pseudo_label_facts(self) -> dict[str, Any] | None:
+    def _pseudo_label_facts(self) -> PseudoLabelFacts | None:
         if self.pseudo_labels is None:
             return None
         manifest = self.pseudo_labels.manifest()
         fractions = zip(self.plan.class_names, manifest.class_fractions, strict=True)
-        return {
-            "folder": str(self.pseudo_labels.root.absolute()),
-            "hash": manifest.hash(),
-            "threshold": manifest.threshold,
-            "counted": manifest.counted,
-            "class_fractions": dict(fractions),
-        }
-
-    def identity(self, process: Process) -> dict[str, Any]:
-        """What must be the same for a run to go on as if it had never been stopped."""
-        settings = recorded_settings(self.config)
-        mirrored = self.plan.mirror_axes if self.config.data.flips == "plan" else ()
-        return {
-            "loss settings": None,  # the common loss is not recorded, as in older checkpoints
-            **{f"{group} settings": values for group, values in settings.items()},
-            "mirrored axes": list(mirrored) or None,  # older checkpoints do not have it
-            "splits": self.splits.hash(),
-            "plan": self.plan.hash(),
-            "data": self.store.hash(),
-            "number of processes": process.world_size,
-            "starting weights": self.start.identity if self.start else None,
-            "pseudo-labels": self.pseudo_labels.manifest().hash() if self.pseudo_labels else None,
-        }
-
-    def announcement(self, process: Process) -> str:
-        """What is about to be done, in one line; the batch is per process, so both are said."""
-        splits, crops = self.splits, sum(self.config.data.batch)
-        hidden = f" ({count(self.hidden_labels, 'label')} hidden)" if self.hidden_labels else ""
-        number = self.config.data.fold
-        fold = f"fold {number} of {len(splits.folds)} held out, " if number else ""
-        on_test = CHOSEN_ON_TEST if self.config.training.select_on == "test" else ""
-        marks = [mark for mark in (self.watermark, on_test) if mark]
-        watermark = f"; its results will say: {'; '.join(marks)}" if marks else ""
-        seen = self.start.caution if self.start else ""
-        cautions = [method_row(self.config.method.name).caution, seen]
-        start = f" from {self.start.origin}" if self.start else ""
-        raised = ""
-        if self.raised_from:
-            before, now = ("{} + {}".format(*n) for n in (self.raised_from, self.config.data.batch))
-            raised = f" (the plan's {before} are raised to {now}, which the method needs)"
-        return (
-            f"{self.config.method.name}{start}, {self.config.recipe} recipe, on {process.device}: "
-            f"{fold}{len(splits.labelled)} labelled{hidden} and {len(self.unlabelled)} unlabelled "
-            f"cases, {crops} crops a step and process, {crops * process.world_size} in all"
-            f"{raised}{watermark}"
-            f"{''.join(f'; warning: {caution}' for caution in cautions if caution)}"
+        return PseudoLabelFacts(
+            folder=str(self.pseudo_labels.root.absolute()),
+            hash=manifest.hash(),
+            threshold=manifest.threshold,
+            counted=manifest.counted,
+            class_fractions=dict(fractions),
         )
 
-    def warnings(self) -> list[str]:
-        """What a person should know before the first step, a line each."""
-        name, lines = self.config.method.name, self.start.lines() if self.start else []
-        if self.dropped:
-            lines.append(
-                f"warning: settings of the preset's method that are not applied to '{name}': "
-                f"{', '.join(self.dropped)}; set method.KEY yourself where '{name}' has it"
-            )
-        lines += self._normalisation_warning()
-        if method_row(name).pairs and self.config.data.overlap != "full":
-            cases = [self.store.case(id_) for id_ in (*self.splits.labelled, *self.unlabelled)]
-            lines += room_warning([case.shape for case in cases], self.crop, self.config.data.room)
-        return lines
-
-    def _normalisation_warning(self) -> list[str]:
-        """A line if the authors of the method normalise scans in another way than the plan."""
-        if self.config.recipe != "released":
-            return []
-        wanted, planned = (
-            released_recipe(self.config.method.name).normalisation,
-            self.plan.normalisation,
+    def identity(self, process: Process) -> Identity:
+        """What must be the same for the run to be resumed."""
+        return Identity(
+            settings=recorded_settings(self.config),
+            mirrored_axes=self.plan.mirror_axes if self.config.data.flips == "plan" else (),
+            splits=self.splits.hash(),
+            plan=self.plan.hash(),
+            data=self.store.hash(),
+            processes=process.world_size,
+            starting_weights=self.start.identity if self.start else None,
+            pseudo_labels=self.pseudo_labels.manifest().hash() if self.pseudo_labels else None,
         )
-        if not wanted or wanted == planned:
-            return []
-        return [
-            f"warning: the released recipe of '{self.config.method.name}' is for scans normalised "
-            f"by {wanted}, and the plan normalises by {planned}; set normalisation: {wanted} in "
-            "plan.yaml and run `tracoco prepare` again to follow it"
-        ]
 
     def validation(
         self, process: Process, stop: StopRequest | None = None, show: Show | None = None

@@ -2,20 +2,7 @@
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """The weights after the last step against those from before unlabelled crops counted."""
-
-    supervised_dice: float
-    """On the cases that choose, before unlabelled crops began to count."""
-    last_dice: float
-    """The same after the last step."""
-
-    @property
-    def supervised(self) -> bool:
-        """Whether the run ends with the weights of its supervised part, which scored higher."""
-        return self.supervised_dice > self.last_dice
+from tracoco.runs.facts import Ending
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,20 @@ weights file give what fits the networks of the new method.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from tracoco.config import Config
 from tracoco.errors import UserError
-from tracoco.files import content_hash, digest
+from tracoco.files import content_hash
 from tracoco.methods import method_row
 from tracoco.methods.method import Method
 from tracoco.project.plan import Plan
 from tracoco.runs.build import run_strides
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
-from tracoco.text import listed
+from tracoco.runs.weights_origin import Kind, StartingWeights
 from tracoco.training.transfer import (
-    Loaded,
-    Rules,
     load_networks,
     read_file,
     read_rules,
@@ -33,84 +30,33 @@ if TYPE_CHECKING:
     from tracoco.training.experiment import Experiment
 
 
-Kind = Literal["run", "features", "file"]
-"""A run of the same method; one that has learnt features alone; a weights file."""
+def load_start(start: StartingWeights, method: Method) -> "StartingWeights":
+    """Give a method these weights; the optimizer and the count of steps begin anew.
 
-
-@dataclass(frozen=True, slots=True)
-class StartingWeights:
-    """Where a run's first weights come from; its facts and its report say so."""
-
-    run: str
-    """The earlier run's folder, or the file."""
-    step: int
-    """Steps that the earlier run had taken; 0 for a file from elsewhere."""
-    weights: str
-    """Hash of its checkpoint `last`, or of the file."""
-    seen: list[str]
-    """Cases that the new run is judged by, whose names the earlier one has learnt from."""
-    kind: Kind = "run"
-    rules: Rules | None = None
-    """What `--init-map` says."""
-    loaded: Loaded | None = None
-    """What fitted, once it is loaded; None for a run of the same method, of which all must fit."""
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> "StartingWeights":
-        """As a run's folder has them."""
-        loaded = facts.get("loaded")
-        return cls(**{**facts, "loaded": Loaded.from_facts(loaded) if loaded else None})
-
-    @property
-    def identity(self) -> str:
-        """Changes with the weights and with what is taken of them."""
-        return digest([self.weights, self.rules]) if self.rules else self.weights
-
-    @property
-    def origin(self) -> str:
-        """Where they are from, in words."""
-        return f"{self.run}, step {self.step}" if self.step else self.run
-
-    @property
-    def caution(self) -> str:
-        """What makes scores of some cases no test: the earlier run has learnt from them."""
-        if not self.seen:
-            return ""
-        return (
-            "the run that it starts from has learnt from cases with the names of validation or "
-            f"test cases ({listed(self.seen)})"
+    They are returned with what was loaded.
+    """
+    path = Path(start.run) if start.kind == "file" else _checkpoint(Path(start.run))
+    if not path.is_file() or content_hash(path) != start.weights:
+        raise UserError(
+            f"{path} has changed since this run was made from it; train into a new folder"
         )
+    if start.kind == "run":
+        _load_all(start, method, path)
+        return start
+    state = read_file(path) if start.kind == "file" else run_weights(path)
+    state = renamed(state, start.rules) if start.rules else state
+    return replace(start, loaded=load_networks(method, state, start.run))
 
-    def lines(self) -> list[str]:
-        """What was and was not loaded, and what to think of."""
-        return self.loaded.lines(mapped=bool(self.rules)) if self.loaded else []
 
-    def load(self, method: Method) -> "StartingWeights":
-        """Give a method these weights; the optimizer and the count of steps begin anew.
-
-        They are returned with what was loaded.
-        """
-        path = Path(self.run) if self.kind == "file" else _checkpoint(Path(self.run))
-        if not path.is_file() or content_hash(path) != self.weights:
-            raise UserError(
-                f"{path} has changed since this run was made from it; train into a new folder"
-            )
-        if self.kind == "run":
-            self._load_all(method, path)
-            return self
-        state = read_file(path) if self.kind == "file" else run_weights(path)
-        state = renamed(state, self.rules) if self.rules else state
-        return replace(self, loaded=load_networks(method, state, self.run))
-
-    def _load_all(self, method: Method, path: Path) -> None:
-        try:
-            method.load_state_dict(method_state(load_checkpoint(path)))
-        except RuntimeError as error:  # torch names every tensor that does not fit
-            first = str(error).splitlines()[-1].strip()
-            raise UserError(
-                f"{self.run} has weights that do not fit these settings: {first} "
-                "Use that run's settings of method and network, or leave out --init-from"
-            ) from error
+def _load_all(start: StartingWeights, method: Method, path: Path) -> None:
+    try:
+        method.load_state_dict(method_state(load_checkpoint(path)))
+    except RuntimeError as error:  # torch names every tensor that does not fit
+        first = str(error).splitlines()[-1].strip()
+        raise UserError(
+            f"{start.run} has weights that do not fit these settings: {first} "
+            "Use that run's settings of method and network, or leave out --init-from"
+        ) from error
 
 
 def starting_weights(
@@ -146,8 +92,7 @@ def _recorded(
     folder: RunFolder, init_from: Path | None, init_map: Path | None
 ) -> StartingWeights | None:
     """What a run was started from; what is given now must be the same."""
-    facts = folder.facts().get("init_from")
-    recorded = StartingWeights.from_facts(facts) if facts else None
+    recorded = folder.facts().init_from
     if init_from and (recorded is None or Path(recorded.run) != init_from.absolute()):
         began = f"from {recorded.run}" if recorded else "without --init-from"
         raise UserError(
@@ -170,16 +115,16 @@ def _of_file(path: Path, init_map: Path | None, experiment: "Experiment") -> Sta
         renamed(state, rules)
     run = RunFolder(path.parent)
     step = int(load_checkpoint(path)["step"]) if run.begun else 0
-    seen = _seen(run, experiment) if run.begun else []
+    seen = _seen(run, experiment) if run.begun else ()
     known = content_hash(path)
     return StartingWeights(str(path.absolute()), step, known, seen, "file", rules)
 
 
-def _seen(earlier: RunFolder, experiment: "Experiment") -> list[str]:
+def _seen(earlier: RunFolder, experiment: "Experiment") -> tuple[str, ...]:
     known, splits = earlier.splits(), experiment.splits
     learnt = {*known.labelled, *known.unlabelled}
     held_out = splits.held_out(experiment.config.data.fold)
-    return sorted(learnt.intersection([*splits.validation, *splits.test, *held_out]))
+    return tuple(sorted(learnt.intersection([*splits.validation, *splits.test, *held_out])))
 
 
 def _checkpoint(run: Path) -> Path:

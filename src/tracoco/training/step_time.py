@@ -22,6 +22,7 @@ from tracoco.project.folder import Project
 from tracoco.training.acceleration import accelerate
 from tracoco.training.distributed import Process, joined_process, let_train_fast
 from tracoco.training.experiment import Experiment
+from tracoco.training.starting_weights import load_start
 from tracoco.training.trainer import Trainer
 
 WARM_UP = 3
@@ -122,7 +123,7 @@ def _copy(experiment: Experiment, process: Process, folder: Path) -> Trainer:
     config = experiment.config
     method = experiment.method(process)
     if experiment.start:
-        experiment.start.load(method)
+        load_start(experiment.start, method)
     acceleration = accelerate(method, config.training, process.device, experiment.crops_shape)
     endless = config.training.model_copy(update={"steps": ENDLESS, "save_every": ENDLESS})
     slow = config.optimizer.model_copy(update={"lr": RATE})

@@ -5,7 +5,7 @@ Where its length is given in minutes, the steps are measured once and then recor
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from tracoco.tracking.tracker import (
     open_trackers,
 )
 from tracoco.training.acceleration import Acceleration, accelerate
+from tracoco.training.announcement import announcement, warnings
 from tracoco.training.distributed import (
     Process,
     joined_process,
@@ -47,7 +48,7 @@ from tracoco.training.distributed import (
 from tracoco.training.experiment import Experiment
 from tracoco.training.fit_result import FitResult
 from tracoco.training.logger import RunLogger, shown_progress
-from tracoco.training.starting_weights import starting_weights
+from tracoco.training.starting_weights import load_start, starting_weights
 from tracoco.training.step_time import StepTime, timed_steps
 from tracoco.training.trainer import Trainer
 
@@ -134,7 +135,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             experiment, length = within_minutes(experiment, process, stop, console)
         method = experiment.method(process)
         if start and not (resume and folder.checkpoint("last").exists()):
-            experiment = replace(experiment, start=start.load(method))
+            experiment = replace(experiment, start=load_start(start, method))
         acceleration = accelerate(
             method,
             experiment.config.training,
@@ -149,7 +150,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             experiment.config,
             out,
             process,
-            identity=experiment.identity(process),
+            identity=experiment.identity(process).to_checkpoint(),
             acceleration=acceleration,
             labelled_fractions=experiment.labelled_fractions,
         )
@@ -157,7 +158,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             with sound_checkpoint(folder.checkpoint("last")):
                 trainer.resume()
             if process.leads:
-                folder.renew_facts({"computed": asdict(acceleration)})
+                folder.renew_facts(replace(folder.facts(), computed=acceleration))
         logger, tracking = None, UNTRACKED
         if process.leads:
             tracking = stack.enter_context(tracked(project.root, trainer))
@@ -174,7 +175,7 @@ def train(  # noqa: PLR0913 - each is a choice of the user's, with a default
             choose_ending=not experiment.chosen_by_fold,
         )
         if result.ended_with:
-            folder.renew_facts({"ended_with": asdict(result.ended_with)})
+            folder.renew_facts(replace(folder.facts(), ended_with=result.ended_with))
         return result
 
 
@@ -203,7 +204,8 @@ def found_pseudo_labels(
     if not method_row(name).pseudo_labels:
         return None
     if given is None and resume and folder.begun:
-        given = Path(folder.facts()["pseudo_labels"]["folder"])
+        recorded = folder.facts().pseudo_labels
+        given = Path(recorded.folder) if recorded else None
     if given is None:
         raise UserError(
             f"'{name}' learns from pseudo-labels of an earlier run; use `tracoco self-train "
@@ -270,7 +272,7 @@ def opened_logger(
     """Log and display of a run, in which it has been said what is about to be done."""
     title, steps = experiment.config.method.name, experiment.config.training.length
     with shown_progress(title, trainer.step, steps, console) as display:
-        announced = experiment.announcement(trainer.process), length, *experiment.warnings()
+        announced = announcement(experiment, trainer.process), length, *warnings(experiment)
         for line in filter(None, (*announced, *trainer.acceleration.notes)):
             display.say(line)
         fractions, advice = experiment.labelled_fractions, trainer.method.advice
@@ -290,7 +292,7 @@ def open_folder(
 ) -> None:
     """Make the run's folder, or see that it is there to go on with; all processes agree on it."""
     resuming = resume and folder.begun
-    if resuming and folder.facts().get("imported"):
+    if resuming and folder.facts().imported:
         raise UserError(
             f"{folder.root} was imported and not trained, so there is nothing to resume; train "
             f"into another --out with --init-from {folder.root}"
@@ -299,6 +301,6 @@ def open_folder(
         folder.check_free(resume=resume)
     process.wait()  # no process may make the folder before all have seen that it is new
     if process.leads and not resuming:
-        facts = experiment.facts(process) | {"computed": asdict(acceleration)}
+        facts = replace(experiment.facts(process), computed=acceleration)
         folder.create(experiment.config, experiment.plan, experiment.splits, facts)
     process.wait()

@@ -16,6 +16,7 @@ from tracoco.errors import Stopped, UserError
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.methods.method import Method, StepOutput, evaluating
 from tracoco.processes import StopRequest
+from tracoco.runs.facts import Ending
 from tracoco.runs.folder import (
     Checkpoint,
     check_identity,
@@ -27,7 +28,7 @@ from tracoco.runs.log import StepRecord, UnlabelledRecord
 from tracoco.training import contract
 from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import Process
-from tracoco.training.fit_result import Ending, FitResult
+from tracoco.training.fit_result import FitResult
 from tracoco.training.logger import RunLogger
 from tracoco.training.optimizer import (
     AveragedWeights,

@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,88 +15,16 @@ from tracoco.networks.from_monai import OnlyOutput
 from tracoco.networks.network import Network
 from tracoco.runs.build import run_method
 from tracoco.runs.folder import RunFolder, load_checkpoint, method_state
+from tracoco.runs.weights_origin import Loaded, Names, Rules
 from tracoco.settings import read_yaml
 from tracoco.text import listed
 
 State = dict[str, Tensor]
-Rules = dict[str, str]
-"""Beginnings of names in a file, and what they are in our network."""
 SUFFIXES = (".pt", ".pth")
 WITHIN = ("state_dict", "network_weights")
 """Keys under which files of PyTorch, MONAI and nnU-Net keep the weights of a network."""
 WRAPPERS = ("module.", "_orig_mod.")
 """What distributed and compiled networks put before all of their names."""
-SHOWN = 3
-"""Names that a summary has of each kind."""
-LISTS = ("missing", "unexpected", "other_shape")
-FEW = 0.5
-"""Fraction of a network's weights below which it is told that few were loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """How many tensors there are of a kind, and the names of the first few."""
-
-    count: int = 0
-    first: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, names: list[str]) -> "Names":
-        """All of these."""
-        return cls(len(names), tuple(names[:SHOWN]))
-
-    def __str__(self) -> str:
-        more = ", ..." if self.count > len(self.first) else ""
-        return f"{', '.join(self.first)}{more}"
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What came of starting weights: all counts are of one network, the first."""
-
-    networks: int
-    """Networks that got weights, teachers and averages among them."""
-    peers: int
-    """Networks that learn, all of which start from the same weights."""
-    tensors: int
-    tensors_of: int
-    fraction: float
-    """Of the numbers that the network learns."""
-    missing: Names = Names()
-    """Tensors of the network that the source does not have; they are drawn."""
-    unexpected: Names = Names()
-    """Tensors of the source that the network does not have."""
-    other_shape: Names = Names()
-    """Tensors that both have, in another shape; they are drawn."""
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> "Loaded":
-        """As a run's folder has it."""
-        names = {key: Names(facts[key]["count"], tuple(facts[key]["first"])) for key in LISTS}
-        return cls(**{**facts, **names})
-
-    def lines(self, *, mapped: bool) -> list[str]:
-        """A summary for a person, and what to think of before the first step."""
-        left = {
-            "drawn": self.missing,
-            "of another shape": self.other_shape,
-            "not used": self.unexpected,
-        }
-        parts = [f"{names.count} {what} ({names})" for what, names in left.items() if names.count]
-        percent = f"{100 * self.fraction:.0f} % of the network's weights"
-        summary = f"loaded {self.tensors} of {self.tensors_of} tensors, {percent}"
-        found = ["; ".join([summary, *parts])]
-        if self.fraction < FEW and not mapped:
-            found.append(
-                f"warning: only {percent} were loaded; --init-map FILE says which names belong "
-                "together"
-            )
-        if self.peers > 1:
-            found.append(
-                f"warning: all {self.peers} networks start from the same weights but for their "
-                "output layers, so that they differ less than networks that are drawn"
-            )
-        return found
 
 
 def read_rules(path: Path) -> Rules:

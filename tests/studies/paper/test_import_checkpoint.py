@@ -185,7 +185,9 @@ def test_a_run_can_start_from_it_but_not_resume_it(atrium: dict[str, Any], tmp_p
     settings += ["data.crop=[16, 16, 32]", "training.steps=1", "data.workers=0"]
     config, out = load_config(None, settings), tmp_path / "run"
     train(project, config, out, init_from=atrium["run"], device="cpu")
-    assert RunFolder(out).facts()["init_from"]["run"] == str(atrium["run"])
+    start = RunFolder(out).facts().init_from
+    assert start is not None
+    assert start.run == str(atrium["run"])
     with pytest.raises(UserError, match="was imported and not trained"):
         train(project, config, atrium["run"], resume=True, device="cpu")
 
@@ -201,8 +203,9 @@ def test_settings_of_the_preset_stay(tmp_path: Path) -> None:
     assert (plan.crop_to_content, plan.spacing_mm) == (False, (None, None, None))
     assert plan.class_names == ("background", "left atrium")
     assert [len(part) for part in splits.parts.values()] == [8, 72, 0, 20]
-    imported = folder.facts()["imported"]
-    assert (imported["file"], imported["preset"]) == (str(file), "la-8-as-released")
+    imported = folder.facts().imported
+    assert imported is not None
+    assert (imported.file, imported.preset) == (str(file), "la-8-as-released")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["la.pth", "run"]
 
 

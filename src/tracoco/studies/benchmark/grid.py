@@ -143,9 +143,6 @@ def _data_runs(grid: Grid, name: str, data: GridData) -> Iterator[GridRun]:
             changes = method | grid.set | data.set | row.set
             for labelled in (None,) if row.labelled == "all" else data.labelled:
                 hidden = {} if labelled is None else {"data.labelled": labelled}
-                spec = RunSpec(data.preset, _words(changes | hidden))
+                words = (f"{key}={json.dumps(v)}" for key, v in (changes | hidden).items())
+                spec = RunSpec(data.preset, tuple(words))
                 yield GridRun(name, row_name, labelled, seed, spec)
-
-
-def _words(changes: Changes) -> tuple[str, ...]:
-    return tuple(f"{key}={json.dumps(value)}" for key, value in changes.items())

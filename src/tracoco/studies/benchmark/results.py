@@ -16,7 +16,7 @@ from tracoco.evaluation.scores import Evaluation, Protocol
 from tracoco.files import read_json, write_json
 from tracoco.inference.manifest import Manifest, merged_manifest
 from tracoco.memory import give_back_freed_memory
-from tracoco.runs.folder import RunFolder, versions
+from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
 from tracoco.scans.reader import read_label
 from tracoco.studies.benchmark.grid import GridRun
@@ -219,10 +219,10 @@ def run_result(folder: Path, dataset: str, checkpoint: str, evaluation: Evaluati
         seconds=sum(record.seconds for record in log),
         seconds_a_step=median(record.seconds for record in log),
         seconds_a_case=median(predictions.seconds) + _cleaning(predictions, protocol),
-        versions={key: facts[key] for key in versions() if key in facts},
+        versions=facts.versions,
         peak_mb=noted_peak(folder),
         recipe=config.recipe,
-        machine=facts.get("machine", ""),
+        machine=facts.machine or "",
         precision=run.recorded_precision() or "",
     )
 

@@ -24,6 +24,7 @@ from tracoco.presets import load_config
 from tracoco.project.plan import Plan
 from tracoco.project.splits import Splits
 from tracoco.runs.build import resolved, run_method
+from tracoco.runs.facts import Facts, Imported
 from tracoco.runs.folder import RunFolder, save_checkpoint
 from tracoco.settings import checked
 from tracoco.studies.paper.case_lists import DATASETS, case_list
@@ -152,18 +153,18 @@ def import_checkpoint(
     network = method.inference_network()
     state = convert(released, network)
     network.load_state_dict(state)
-    facts = {
-        "file": str(model.absolute()),
-        "sha256": content_hash(model),
-        "preset": preset,
-        "naming": released.naming.about,
-        "unused": released.unused,
-        "intensities": scaling,
-        "cases": "those of the paper's lists: a file does not say what it was trained on",
-    }
+    imported = Imported(
+        file=str(model.absolute()),
+        sha256=content_hash(model),
+        preset=preset,
+        naming=released.naming.about,
+        unused=tuple(released.unused),
+        intensities=scaling,
+        cases="those of the paper's lists: a file does not say what it was trained on",
+    )
     watermark = CROPPED if PAPER_DATA[dataset].label_crop else ""
-    everything = {"imported": facts, "watermark": watermark}
-    _write(out, config, plan, _splits(dataset, config), everything, method.state_dict())
+    facts = Facts(imported=imported, watermark=watermark)
+    _write(out, config, plan, _splits(dataset, config), facts, method.state_dict())
     form = f"{config.network.name} in {plan.dimensions}D with {released.filters} filters"
     return ImportedRun(
         out,
@@ -275,7 +276,7 @@ def _write(
     config: Config,
     plan: Plan,
     splits: Splits,
-    facts: dict[str, Any],
+    facts: Facts,
     state: dict[str, Tensor],
 ) -> None:
     """Write the run beside its place and move it there, so that it is whole or not there."""

@@ -98,7 +98,7 @@ def _conditions(run: RunFolder, device: torch.device) -> str:
     if device.type == "cuda":
         place = torch.cuda.get_device_name(device)
     else:
-        place = f"{device.type} with {count(run.facts()['threads'], 'thread')}"
+        place = f"{device.type} with {count(run.facts().threads or 1, 'thread')}"
     data = run.config().data
     crop = "x".join(map(str, data.crop or ()))
     labelled, unlabelled = data.batch
