@@ -268,10 +268,8 @@ class Trainer:
         return self.scaler.get_scale() >= scale  # it is lowered after an overflow alone
 
     def _set_rate(self) -> float:
-        config = self.config
-        rate = learning_rate(
-            self.step, config.training.length, config.optimizer, self.method.pretrain_steps
-        )
+        training, optimizer = self.config.training, self.config.optimizer
+        rate = learning_rate(self.step, training.length, optimizer, self.method.pretrain_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("rate_factor", 1.0)
         return rate

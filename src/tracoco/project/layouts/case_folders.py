@@ -97,19 +97,14 @@ def _series_beside(folders: Folders, data: Path) -> Iterator[Path]:
 
 
 def _one_case(folder: Path, scans: Sequence[Path]) -> Case:
-    images, label = _apart(folder, scans)
-    return Case(folder.name, tuple(images), label or label_inside(images))
-
-
-def _apart(folder: Path, scans: Sequence[Path]) -> tuple[list[Path], Path | None]:
     labels = [scan for scan in scans if is_label(scan)]
-    images = [scan for scan in scans if scan not in labels]
+    images = tuple(scan for scan in scans if scan not in labels)
     if len(labels) > 1:
         names = ", ".join(label.name for label in labels)
         raise UserError(f"{folder} has several labels: {names}; keep one, or name it in a CSV")
     if not images:
         raise UserError(f"{folder} has the label {labels[0].name} but no image; add it")
-    return images, labels[0] if labels else None
+    return Case(folder.name, images, labels[0] if labels else label_inside(images))
 
 
 def _cases_of(folder: Path, scans: Sequence[Path], *, is_root: bool) -> list[Case]:

@@ -8,8 +8,12 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import TypeVar
 
 from tracoco.errors import UserError, did_you_mean
+from tracoco.settings import checked
+
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,65 +94,25 @@ def published_figures() -> list[str]:
 
 def published_gradients() -> list[PublishedGradient]:
     """The table of gradients, a line for each pair of probabilities and loss."""
-    return [
-        PublishedGradient(
-            line["confidence"],
-            float(line["pseudo_label"]),
-            float(line["prediction"]),
-            line["loss"],
-            float(line["gradient"]),
-        )
-        for line in _lines("published_gradients.csv")
-    ]
+    return list(_lines(PublishedGradient, "published_gradients.csv"))
 
 
 @cache
 def _results() -> tuple[Published, ...]:
-    return tuple(_result(line) for line in _lines("published.csv"))
-
-
-def _result(line: dict[str, str]) -> Published:
-    return Published(
-        table=line["table"],
-        dataset=line["dataset"],
-        labelled=int(line["labelled"]),
-        row=line["row"],
-        method=line["method"],
-        best=line["best"] == "true",
-        cct=line["cct"] == "true",
-        multiscale=line["multiscale"] == "true",
-        dice=float(line["dice"]),
-        jaccard=_optional(line["jaccard"]),
-        asd=float(line["asd"]),
-        hd95=float(line["hd95"]),
-        parameters_m=_optional(line["parameters_m"]),
-        macs_g=_optional(line["macs_g"]),
-        seconds=_optional(line["seconds"]),
-    )
+    return _lines(Published, "published.csv")
 
 
 @cache
 def _points() -> tuple[PublishedPoint, ...]:
-    return tuple(
-        PublishedPoint(
-            line["figure"],
-            line["dataset"],
-            int(line["labelled"]) if line["labelled"] else None,
-            line["series"],
-            line["quantity"],
-            float(line["value"]),
-        )
-        for line in _lines("published_figures.csv")
-    )
+    return _lines(PublishedPoint, "published_figures.csv")
 
 
-def _lines(name: str) -> list[dict[str, str]]:
+def _lines(kind: type[Line], name: str) -> tuple[Line, ...]:
+    """The lines of a file; what is empty is None."""
     text = (resources.files("tracoco") / "studies" / "paper" / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
-def _optional(text: str) -> float | None:
-    return float(text) if text else None
+    lines = csv.DictReader(text.splitlines())
+    known = ({key: value or None for key, value in line.items()} for line in lines)
+    return tuple(checked(kind, values, name) for values in known)
 
 
 def _check(name: str, known: list[str], what: str) -> None:
