@@ -58,8 +58,8 @@ def test_the_code_base_stays_within_its_measures() -> None:
     assert int(figures["files"]) <= 332
     assert 100 <= int(figures["lines of a file, median"]) <= 150
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES) <= 350
-    assert int(figures["files under 60 lines with one importer"]) <= 10  # most are commands
-    assert float(figures["import lines, part of all code lines"]) <= 12
+    assert int(figures["files under 60 lines with one importer"]) <= 9  # all are commands
+    assert float(figures["import lines, part of all code lines"]) <= 11
     assert int(figures["modules that one method imports, at most"]) <= 20
     assert int(figures["imports of training in inference"]) == 0
     assert int(figures["longest chain of method classes"]) <= 3
