@@ -211,11 +211,11 @@ def test_content_is_read_again_only_where_size_or_time_differ(
     prepare(project)
     read: list[str] = []
 
-    def content_hash(path: Path) -> str:
+    def content_of(path: Path) -> str:
         read.append(path.name)
-        return files.content_hash(path)
+        return files.content_of(path)
 
-    monkeypatch.setattr(sources, "content_hash", content_hash)
+    monkeypatch.setattr(sources, "content_of", content_of)
     assert prepare(project) == 5
     assert read == []
     before = modified(project)
