@@ -57,8 +57,7 @@ def test_next_correct_update_train_next(labelled_project: Project, run: tc.Run) 
     assert taken == project.root / "labelling" / "labels" / "001" / f"{first}.nii.gz"
 
     assert result.run is not None
-    assert result.run.steps == 2
-    assert result.run.folder == project.runs_root / "tracoco-round1"
+    assert (result.run.steps, result.run.folder) == (2, project.runs_root / "tracoco-round1")
     started = RunFolder(result.run.folder).facts().init_from
     assert started is not None
     assert (started.run, started.step) == (str(run.folder), 4)
