@@ -62,9 +62,9 @@ class Manifest:
         return voxels / max(1, voxels + sum(case.ignored for case in self.cases.values()))
 
     def hash(self) -> str:
-        """Changes with every label."""
+        """Changes with every label; not with the file of the weights, which may be written anew."""
         known = {id_: case.digest for id_, case in self.cases.items()}
-        return digest([self.weights, self.store, self.threshold, known])
+        return digest([self.store, known])
 
 
 @dataclass(frozen=True, slots=True)
