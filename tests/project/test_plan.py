@@ -132,6 +132,15 @@ def test_values_that_a_plan_cannot_have_are_refused_by_name() -> None:
         make_plan(FINGERPRINT, overrides={"class_names": ("background", "a")})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("window", 5), ("window_mean_sd", True), ("statistics_over", 0.5), ("channels", 10**30)],
+)
+def test_absurd_values_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=name):
+        make_plan(FINGERPRINT, overrides={name: value})
+
+
 def test_little_memory_makes_the_crop_smaller_and_never_too_small() -> None:
     roomy, tight, none = (make_plan(FINGERPRINT, memory_gb=gb).crop for gb in (99, 0.55, 0.001))
     assert roomy == (64, 80, 16)

@@ -1,3 +1,5 @@
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,19 @@ def test_what_was_written_is_read_back(project: Project, tmp_path: Path) -> None
     assert folder.splits() == project.load_splits()
     assert folder.facts().labelled_share == 0.1
     assert folder.facts().versions.keys() == {"tracoco", "torch", "numpy", "python", "git"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no sessions")
+def test_a_signal_to_all_processes_of_a_command_does_not_reach_git(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "git"
+    git.write_text(f"#!{sys.executable}\nimport os\nprint(os.getsid(0))\n", encoding="utf-8")
+    git.chmod(0o755)
+    monkeypatch.setattr(run_folder.shutil, "which", lambda _: str(git))
+    folder = RunFolder(tmp_path / "run")
+    create(folder, project)
+    assert int(folder.facts().versions["git"]) != os.getsid(0)
 
 
 def test_a_failure_half_way_leaves_no_folder(

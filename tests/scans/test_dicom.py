@@ -166,6 +166,18 @@ def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
         dicom.read_image(tmp_path / "scan.zip")
 
 
+def test_slices_that_the_list_of_a_zip_swallows_are_missed(tmp_path: Path) -> None:
+    archive = pack(write_series(tmp_path / "series"), tmp_path / "scan.zip")
+    files = len(zipfile.ZipFile(archive).infolist())
+    content = bytearray(archive.read_bytes())
+    first = content.index(b"PK\x01\x02")
+    content[first + 32 : first + 34] = b"\x7f\x7f"  # length of its comment
+    archive.write_bytes(content)
+    assert len(zipfile.ZipFile(archive).infolist()) == 1
+    with pytest.raises(UserError, match=f"lists 1 files where its end tells of {files}: it is dam"):
+        dicom.read_image(archive)
+
+
 def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
     archive = tmp_path / "scan.zip"
     folder = write_series(tmp_path / "series", VOXELS[:1])

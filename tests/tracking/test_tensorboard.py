@@ -1,10 +1,12 @@
 """TensorBoard's files, read back by its own reader."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tracoco.tracking import tensorboard
 from tracoco.tracking.tracker import TrackedRun, open_trackers
 
 events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -30,3 +32,27 @@ def test_every_run_has_its_curves_settings_and_pictures(tmp_path: Path) -> None:
     (text,) = board.Tensors("settings/text_summary")
     assert b"| training.steps | 3 |" in text.tensor_proto.string_val[0]
     assert not (tmp_path / "tracking.json").exists()
+
+
+def test_a_full_disk_is_told_in_one_line_without_a_traceback_of_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(tensorboard, "_shown", shown.append)
+    tracking = open_trackers(TrackedRun(tmp_path, "heart", 0))
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", full)
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.flush", full)
+    for step in range(100):
+        tracking.metrics({"loss": 1.0}, step)
+    tracking.close("finished")
+    said = capsys.readouterr().err
+    assert said.count("tensorboard keeps nothing more of this run") == 1
+    assert not shown
+    failing = threading.Thread(target=full)
+    failing.start()
+    failing.join()
+    assert len(shown) == 1  # errors of other threads are shown as ever

@@ -46,7 +46,9 @@ class Plan(Settings):
     dimensions: Literal[2, 3] = Field(
         description="2: networks see slices; 3: networks see volumes."
     )
-    channels: PositiveInt = Field(description="Numbers a voxel, e.g. 2 for two MR sequences.")
+    channels: PositiveInt = Field(
+        le=1000, description="Numbers a voxel, e.g. 2 for two MR sequences."
+    )
     label_values: tuple[int, ...] = Field(
         description="Values in the label files, background (0) first. Results hold the same values."
     )
@@ -297,6 +299,8 @@ class Plan(Settings):
     def _for_all_channels(cls, values: Any, info: ValidationInfo) -> Any:
         """None, one pair of numbers, or one word is for all channels."""
         channels = info.data.get("channels", 1)
+        if not isinstance(values, str | list | tuple | None):
+            return values  # which is refused
         if not values:
             return ["all" if info.field_name == "statistics_over" else None] * channels
         alone = isinstance(values, str) or all(isinstance(value, int | float) for value in values)

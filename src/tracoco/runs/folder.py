@@ -148,7 +148,14 @@ def _git(*words: str) -> str:
     if git is None:
         return ""
     command = [git, "-C", str(Path(__file__).parent), *words]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    result = subprocess.run(  # noqa: S603 - fixed words
+        # A signal to all processes of a job is for the command, not for `git`.
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
     return result.stdout.strip()
 
 

@@ -25,7 +25,10 @@ MARK_AT = 128
 MARK = b"DICM"
 """Every DICOM file has it, whatever its name is; many have no suffix at all."""
 SUFFIXES = (".dcm", ".ima")
-ZIP_MARK = b"PK\x03\x04"
+ZIP_MARK, ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
+LONGEST_ZIP_END = 22 + 65_535
+UNCOUNTED = 65_535
+"""What the end of a zip says where it has so many files that the number does not fit."""
 UNPACKED_LIMIT = 8 * 2**30
 """Bytes of a zip once unpacked: 16,000 slices of 512 x 512, more than any scanner makes."""
 UNSUSPICIOUS = 64 * 2**20
@@ -155,6 +158,12 @@ def _on_disk(path: Path) -> Iterator[DicomFile]:
 
 
 def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
+    listed, told = len(archive.infolist()), _told_files(path)
+    if told not in (listed, UNCOUNTED):
+        raise UserError(
+            f"{path} lists {listed} files where its end tells of {told}: it is damaged; "
+            "copy it again"
+        )
     members = [member for member in archive.infolist() if not member.is_dir()]
     size = sum(member.file_size for member in members)
     if size > max(UNSUSPICIOUS, MOST_EXPANSION * path.stat().st_size):
@@ -174,6 +183,19 @@ def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
         if not any(part.startswith((".", "__MACOSX")) and part != ".." for part in place.parts):
             printable = "".join(c if c.isprintable() else "?" for c in member.filename)
             yield DicomFile(printable, partial(archive.open, member), member.file_size)
+
+
+def _told_files(path: Path) -> int:
+    """How many files the end of a zip tells of.
+
+    In the list of files, a damaged length of a name or comment takes in all files that follow,
+    which `zipfile` does not notice: slices would be missing.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LONGEST_ZIP_END))
+        end = file.read()
+    at = end.rfind(ZIP_END) + 10
+    return int.from_bytes(end[at : at + 2], "little")
 
 
 def _is_marked(file: DicomFile, path: Path) -> bool:

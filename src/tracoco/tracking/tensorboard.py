@@ -1,11 +1,20 @@
 """TensorBoard: event files in the folder `tensorboard` of a run, which nothing leaves."""
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tracoco.tracking.tracker import Pixels, Status, TrackedRun
+
+_shown = threading.excepthook
+
+
+def _shown_unless_raised(failed: threading.ExceptHookArgs) -> None:
+    """Show no traceback of TensorBoard's own thread: its error is raised at the next figure."""
+    if not type(failed.thread).__module__.startswith("tensorboard."):
+        _shown(failed)
 
 
 class TensorBoard:
@@ -16,6 +25,8 @@ class TensorBoard:
     def __init__(self, run: TrackedRun, _: str | None) -> None:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional extra
 
+        if threading.excepthook is not _shown_unless_raised:
+            threading.excepthook = _shown_unless_raised
         self._step = run.step
         # torch has annotations for its writer only in part.
         self._writer: Any = SummaryWriter(str(run.folder / "tensorboard"), purge_step=run.step)

@@ -1,5 +1,6 @@
 """A worker does all runs that can be done, whatever becomes of one of them."""
 
+import os
 import signal
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,6 +11,7 @@ from other_writer import in_another_thread
 from small_grid import BROKEN, RESULT, SOUND, Untrained, untrained
 
 from tracoco.errors import Stopped, UserError
+from tracoco.lock_file import TEMPORARY
 from tracoco.project.folder import Project
 from tracoco.studies.benchmark.grid import RunSpec
 from tracoco.studies.benchmark.results import Results, RunResult
@@ -58,6 +60,14 @@ def test_a_run_whose_worker_dies_meanwhile_is_taken_over(tmp_path: Path) -> None
     other.enter_context(in_another_thread(runner.folder(held.spec, 1)))
     work([held, SOUND], {"balls": runner}, results)
     assert results.path(held).exists()
+
+
+def test_half_written_results_of_dead_workers_are_removed(tmp_path: Path) -> None:
+    half = tmp_path / f"{TEMPORARY}0badcafe.12.34.00000000.sound.json"
+    half.write_text("half", encoding="utf-8")
+    os.utime(half, (1, 1))
+    Results(tmp_path).keep(SOUND, Path("supervised-0123-seed0"), RESULT)
+    assert not half.exists()
 
 
 def test_a_result_of_other_settings_is_none(tmp_path: Path) -> None:

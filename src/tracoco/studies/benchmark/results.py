@@ -15,6 +15,7 @@ from tracoco.errors import UserError
 from tracoco.evaluation.scores import Evaluation, Protocol
 from tracoco.files import read_json, write_json
 from tracoco.inference.manifest import Manifest, merged_manifest
+from tracoco.lock_file import sweep
 from tracoco.memory import give_back_freed_memory
 from tracoco.runs.folder import RunFolder
 from tracoco.runs.log import read_log
@@ -157,6 +158,7 @@ class Results:
     def keep(self, run: GridRun, folder: Path, result: RunResult) -> None:
         """Write down what came of a run, its row, and its folder's name."""
         self.root.mkdir(parents=True, exist_ok=True)
+        sweep(self.root)  # no command locks this folder: workers of several hosts write into it
         write_json(self.path(run), {"row": run.row, "run": folder.name, **asdict(result)})
 
     def find(self, run: GridRun, folder: Path) -> RunResult | None:
