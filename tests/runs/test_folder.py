@@ -36,7 +36,7 @@ def test_a_signal_to_all_processes_of_a_command_does_not_reach_git(
     git = tmp_path / "git"
     git.write_text(f"#!{sys.executable}\nimport os\nprint(os.getsid(0))\n", encoding="utf-8")
     git.chmod(0o755)
-    monkeypatch.setattr(run_folder.shutil, "which", lambda _: str(git))
+    monkeypatch.setattr("shutil.which", lambda _: str(git))
     folder = RunFolder(tmp_path / "run")
     create(folder, project)
     assert int(folder.facts().versions["git"]) != os.getsid(0)

@@ -70,12 +70,16 @@ def differences(expected: State, found: State, varying: set[str]) -> list[str]:
     """What is missing, too many or of another value, in words."""
     different = []
     for place in sorted(expected.keys() | found.keys()):
-        ours, theirs = expected.get(place), found.get(place)
+        ours, theirs, kind = expected.get(place), found.get(place), kind_of(place)
         if ours is None:
             different.append(f"{place} is too many")
         elif theirs is None and not MEASURED_ONCE.search(place):
             different.append(f"{place} is missing")
-        elif theirs and ours != theirs and not (kind_of(place) in varying or BY_TIME.search(kind_of(place))):
+        elif (
+            theirs
+            and ours != theirs
+            and not (kind_of(place) in varying or BY_TIME.search(kind_of(place)))
+        ):
             different.append(f"{place} is {theirs} and not {ours}")
     return different
 
