@@ -73,13 +73,9 @@ def differences(expected: State, found: State, varying: set[str]) -> list[str]:
         ours, theirs, kind = expected.get(place), found.get(place), kind_of(place)
         if ours is None:
             different.append(f"{place} is too many")
-        elif theirs is None and not MEASURED_ONCE.search(place):
-            different.append(f"{place} is missing")
-        elif (
-            theirs
-            and ours != theirs
-            and not (kind_of(place) in varying or BY_TIME.search(kind_of(place)))
-        ):
+        elif theirs is None:
+            different += [] if MEASURED_ONCE.search(place) else [f"{place} is missing"]
+        elif ours != theirs and not (kind in varying or BY_TIME.search(kind)):
             different.append(f"{place} is {theirs} and not {ours}")
     return different
 
