@@ -42,6 +42,20 @@ def test_a_signal_to_all_processes_of_a_command_does_not_reach_git(
     assert int(folder.facts().versions["git"]) != os.getsid(0)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no signals of this kind")
+def test_a_git_that_a_signal_kills_is_asked_again(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git, asked = tmp_path / "git", tmp_path / "asked"
+    script = f"[ -e {asked} ] && echo abc && exit\ntouch {asked}\nkill -USR2 $$"
+    git.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    git.chmod(0o755)
+    monkeypatch.setattr("shutil.which", lambda _: str(git))
+    folder = RunFolder(tmp_path / "run")
+    create(folder, project)
+    assert folder.facts().versions["git"] == "abc"
+
+
 def test_a_failure_half_way_leaves_no_folder(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,16 +148,18 @@ def _git(*words: str) -> str:
     if git is None:
         return ""
     command = [git, "-C", str(Path(__file__).parent), *words]
-    result = subprocess.run(  # noqa: S603 - fixed words
-        # A signal to all processes of a job is for the command, not for `git`.
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-    )
-    return result.stdout.strip()
+    for _ in range(GIT_TRIES):
+        # A signal to all processes of a job is for the command and not for `git`, which leaves them
+        # for a session of its own, but may be killed on the way there.
+        result = subprocess.run(  # noqa: S603 - fixed words
+            command, capture_output=True, text=True, check=False, start_new_session=True
+        )
+        if result.returncode >= 0:
+            return result.stdout.strip()
+    return ""
 
+
+GIT_TRIES = 3
 
 DIGEST = b"sha256 of all before: "
 """How the comment of a checkpoint's zip archive begins; 64 hexadecimal digits follow."""
