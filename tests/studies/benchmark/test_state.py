@@ -28,7 +28,7 @@ def test_steps_come_from_the_log_and_a_result_once_it_is_there(tmp_path: Path) -
     assert (begun.done, done.done) == (False, True)
     # Five steps are left; one took 30 s here and 2 s in the run that is done.
     title = progress_table([begun, done], "Balls").title
-    assert title == "Balls: 1 of 2 runs done, about 1 minutes left"
+    assert title == "Balls: 1 of 2 runs done, about 1 min of training left"
 
 
 def test_what_was_read_once_is_not_read_again(

@@ -15,6 +15,7 @@ from tracoco.runs.folder import RunFolder
 from tracoco.studies.benchmark.grid import GridRun
 from tracoco.studies.benchmark.results import Results, RunResult, Spread, over_seeds
 from tracoco.studies.benchmark.runner import Runner
+from tracoco.text import duration
 from tracoco.training.train import with_recorded_steps
 
 TAIL = 65536
@@ -185,4 +186,4 @@ def _left(rows: Sequence[RowState], jobs: int) -> str:
     if not paces:
         return text
     seconds = sum(state.seconds_left(fmean(paces)) for state in open_runs)
-    return f"{text}, about {seconds / jobs / 60:.0f} minutes left"
+    return f"{text}, about {duration(seconds / jobs)} of training left"
