@@ -178,6 +178,19 @@ def test_slices_that_the_list_of_a_zip_swallows_are_missed(tmp_path: Path) -> No
         dicom.read_image(archive)
 
 
+@pytest.mark.parametrize(("at", "byte"), [(0, b"."), (-1, b"/")])
+def test_a_damaged_name_hides_no_slice(tmp_path: Path, at: int, byte: bytes) -> None:
+    archive = pack(write_series(tmp_path / "series"), tmp_path / "scan.zip")
+    with zipfile.ZipFile(archive) as packed:
+        name = packed.infolist()[-1].filename.encode()
+    content = bytearray(archive.read_bytes())
+    start = content.rindex(name)  # in the list of files, behind the slices
+    content[range(start, start + len(name))[at]] = byte[0]
+    archive.write_bytes(content)
+    with pytest.raises(UserError, match=r"scan\.zip: .* cannot be read"):
+        dicom.read_image(archive)
+
+
 def test_a_changed_byte_in_a_zip_is_noticed(tmp_path: Path) -> None:
     archive = tmp_path / "scan.zip"
     folder = write_series(tmp_path / "series", VOXELS[:1])
