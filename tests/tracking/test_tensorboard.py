@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tracoco.tracking import tensorboard
 from tracoco.tracking.tracker import TrackedRun, open_trackers
 
 events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -41,8 +40,7 @@ def test_a_full_disk_is_told_in_one_line_without_a_traceback_of_its_thread(
         raise OSError(28, "No space left on device")
 
     shown: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    monkeypatch.setattr(tensorboard, "_shown", shown.append)
+    monkeypatch.setattr(threading, "excepthook", shown.append)
     tracking = open_trackers(TrackedRun(tmp_path, "heart", 0))
     monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", full)
     monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.flush", full)

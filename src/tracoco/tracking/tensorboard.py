@@ -2,19 +2,25 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tracoco.tracking.tracker import Pixels, Status, TrackedRun
 
-_shown = threading.excepthook
 
+class _HidingWriters:
+    """Shows errors of threads as before, but for those of TensorBoard's own threads.
 
-def _shown_unless_raised(failed: threading.ExceptHookArgs) -> None:
-    """Show no traceback of TensorBoard's own thread: its error is raised at the next figure."""
-    if not type(failed.thread).__module__.startswith("tensorboard."):
-        _shown(failed)
+    Theirs are raised again where the next figure is written, and told there in one line.
+    """
+
+    def __init__(self, shown: Callable[[threading.ExceptHookArgs], object]) -> None:
+        self.shown = shown
+
+    def __call__(self, failed: threading.ExceptHookArgs) -> None:
+        if not type(failed.thread).__module__.startswith("tensorboard."):
+            self.shown(failed)
 
 
 class TensorBoard:
@@ -25,8 +31,8 @@ class TensorBoard:
     def __init__(self, run: TrackedRun, _: str | None) -> None:
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - an optional extra
 
-        if threading.excepthook is not _shown_unless_raised:
-            threading.excepthook = _shown_unless_raised
+        if not isinstance(threading.excepthook, _HidingWriters):
+            threading.excepthook = _HidingWriters(threading.excepthook)
         self._step = run.step
         # torch has annotations for its writer only in part.
         self._writer: Any = SummaryWriter(str(run.folder / "tensorboard"), purge_step=run.step)
