@@ -158,13 +158,12 @@ def _on_disk(path: Path) -> Iterator[DicomFile]:
 
 
 def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
-    listed, told = len(archive.infolist()), _told_files(path)
-    if told not in (listed, UNCOUNTED):
+    members, told = archive.infolist(), _told_files(path)
+    if told not in (len(members), UNCOUNTED):
         raise UserError(
-            f"{path} lists {listed} files where its end tells of {told}: it is damaged; "
+            f"{path} is damaged: its list has {len(members)} files, and its end counts {told}; "
             "copy it again"
         )
-    members = [member for member in archive.infolist() if not member.is_dir()]
     size = sum(member.file_size for member in members)
     if size > max(UNSUSPICIOUS, MOST_EXPANSION * path.stat().st_size):
         raise UserError(
@@ -176,7 +175,7 @@ def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
             f"{path} holds {size / 2**30:.1f} GiB, more than the {UNPACKED_LIMIT / 2**30:.0f} GiB "
             "that are read from a zip; unpack it, and give the folder of one series"
         )
-    for member in sorted(archive.infolist(), key=lambda member: member.filename):
+    for member in sorted(members, key=lambda member: member.filename):
         if member.flag_bits & 1:
             raise UserError(f"{path} is encrypted; unpack it, and give the folder")
         place = PurePosixPath(member.filename.replace("\\", "/"))
@@ -187,14 +186,14 @@ def _in_zip(archive: zipfile.ZipFile, path: Path) -> Iterator[DicomFile]:
             yield file
             continue
         with sound_file(file, path), file.open():
-            pass  # its name is there twice; a damaged one would hide a slice
+            pass  # a name is stored twice; if they differ, a damaged one may hide a slice
 
 
 def _told_files(path: Path) -> int:
-    """How many files the end of a zip tells of.
+    """How many files a zip has by the record at its end.
 
-    In the list of files, a damaged length of a name or comment takes in all files that follow,
-    which `zipfile` does not notice: slices would be missing.
+    If the length of a name or comment in the list of files is damaged, `zipfile` reads the entries
+    that follow as part of it and reports no error: slices would be missing.
     """
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LONGEST_ZIP_END))
