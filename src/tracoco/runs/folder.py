@@ -148,9 +148,9 @@ def _git(*words: str) -> str:
     if git is None:
         return ""
     command = [git, "-C", str(Path(__file__).parent), *words]
-    for _ in range(GIT_TRIES):
-        # A signal to all processes of a job is for the command and not for `git`, which leaves them
-        # for a session of its own, but may be killed on the way there.
+    for _ in range(3):
+        # A signal to all processes of a job is not meant for `git`, which therefore gets a session
+        # of its own. It may still be killed before it has one: then it is asked again.
         result = subprocess.run(  # noqa: S603 - fixed words
             command, capture_output=True, text=True, check=False, start_new_session=True
         )
@@ -158,8 +158,6 @@ def _git(*words: str) -> str:
             return result.stdout.strip()
     return ""
 
-
-GIT_TRIES = 3
 
 DIGEST = b"sha256 of all before: "
 """How the comment of a checkpoint's zip archive begins; 64 hexadecimal digits follow."""
