@@ -100,7 +100,7 @@ def test_features_are_means_of_the_coarsest_map() -> None:
         expected = network.encoder(crops)[-1].mean(dim=(2, 3, 4)).mean(dim=0)  # type: ignore[operator]  # a module of ours
     assert meter.windows == 2
     np.testing.assert_allclose(meter.result().vector, expected, rtol=1e-3, atol=1e-6)
-    assert not network.encoder._forward_hooks  # type: ignore[union-attr]
+    assert not network.encoder._forward_hooks  # type: ignore[union-attr]  # a module of ours
 
 
 def test_a_network_without_an_encoder_gives_its_coarsest_map() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import write_ball, write_balls
@@ -27,9 +28,9 @@ def cases(*labelled: str, unlabelled: tuple[str, ...] = (), **groups: str) -> li
     return [Case(id_, (Path(id_),), label, groups.get(id_)) for id_, label in known]
 
 
-def initialised(root: Path, **options: object) -> Project:
+def initialised(root: Path, **options: Any) -> Project:
     data = write_balls(root / "data", labelled=6, unlabelled=1)
-    found = tc.init(data, root / "project", progress=False, **options)  # type: ignore[arg-type]
+    found = tc.init(data, root / "project", progress=False, **options)
     assert found.project
     return found.project
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def test_what_is_not_drawn_is_unlabelled_for_every_method(tmp_path: Path) -> Non
     ],
 )
 def test_what_contradicts_itself_is_one_clear_error(
-    tmp_path: Path, options: dict[str, object], problem: str
+    tmp_path: Path, options: dict[str, Any], problem: str
 ) -> None:
     given = dict(options)
     classes = int(str(given.pop("classes", 2)))
@@ -210,7 +211,7 @@ def test_what_contradicts_itself_is_one_clear_error(
         (tmp_path / "table.csv").write_text(str(table))
         given["label_table"] = tmp_path / "table.csv"
     with pytest.raises(UserError, match=problem) as error:
-        init(data, tmp_path / "p", progress=False, **given)  # type: ignore[arg-type]
+        init(data, tmp_path / "p", progress=False, **given)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "p").exists()
 

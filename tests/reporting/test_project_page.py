@@ -179,7 +179,7 @@ def test_tables_are_sorted_by_mouse_and_keyboard(project: Project, page: str) ->
 @pytest.mark.slow
 @pytest.mark.skipif(not (CHROMIUM and AXE), reason="needs Chromium and TRACOCO_AXE=axe.min.js")
 @pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing_serious(project: Project, page: str, dark: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_axe_finds_nothing_serious(project: Project, page: str, dark: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
     assert page
     run = tc.report(project.runs_root / "tracoco-seed0")
     axe = Path(AXE).read_text(encoding="utf-8")

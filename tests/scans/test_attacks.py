@@ -25,7 +25,7 @@ from tracoco.scans.reader import read_grid, read_image, read_label
 def test_whatever_a_reader_raises_is_one_line_with_the_name_of_the_file(
     raised: Exception, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(path: Path) -> NoReturn:  # noqa: ARG001
+    def broken(path: Path) -> NoReturn:  # noqa: ARG001 - as readers have it
         raise raised
 
     path = tmp_path / "a.nrrd"

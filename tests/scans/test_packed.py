@@ -46,11 +46,11 @@ def test_too_few_bytes_are_told(packing: Packing) -> None:
 @pytest.mark.parametrize("packing", PACK)
 def test_too_many_bytes_are_told(packing: Packing) -> None:
     def stream() -> io.BufferedIOBase:
-        return unpacking(io.BytesIO(PACK[packing](CONTENT)), packing)  # type: ignore[return-value]
+        return unpacking(io.BytesIO(PACK[packing](CONTENT)), packing)  # type: ignore[return-value]  # it has what is read of it
 
     with pytest.raises(UserError, match=r"a\.scan holds more than the 511,990 bytes"):
-        read_bytes(stream(), len(CONTENT) - 10, HERE)  # type: ignore[arg-type]
-    short = read_bytes(stream(), len(CONTENT) - 10, HERE, trailing=10)  # type: ignore[arg-type]
+        read_bytes(stream(), len(CONTENT) - 10, HERE)  # type: ignore[arg-type]  # as above
+    short = read_bytes(stream(), len(CONTENT) - 10, HERE, trailing=10)  # type: ignore[arg-type]  # as above
     assert short == CONTENT[:-10]
 
 

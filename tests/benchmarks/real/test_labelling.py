@@ -8,6 +8,7 @@ from benchmarks.real.labelling import (
     STRATEGIES,
     RoundResult,
     Simulation,
+    Strategy,
     keep,
     read_results,
     section,
@@ -59,9 +60,9 @@ def test_both_ways_start_alike_and_end_with_as_many_labels(base: Project, tmp_pa
     assert again == found  # nothing is done twice
 
 
-def result(strategy: str, seed: int, number: int, *dice: float) -> RoundResult:
-    cases = {f"case{index}": value for index, value in enumerate(dice)}
-    return RoundResult(strategy, seed, number, 2 + 2 * number, 5, (), dict(cases))  # type: ignore[arg-type]
+def result(strategy: Strategy, seed: int, number: int, *dice: float) -> RoundResult:
+    cases: dict[str, float | None] = {f"case{index}": value for index, value in enumerate(dice)}
+    return RoundResult(strategy, seed, number, 2 + 2 * number, 5, (), cases)
 
 
 def test_results_are_kept_by_seed_and_way(tmp_path: Path) -> None:
