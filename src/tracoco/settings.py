@@ -1,6 +1,6 @@
 """The base of all settings, frozen and checked, and some groups of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -304,3 +304,12 @@ def _check_chance(values: dict[str, Any], amount: str) -> None:
     strength = STRENGTHS.get(str(values.get("strength", default)), {})
     if amount in values and not values.get(chance, strength.get(chance)) and chance not in values:
         raise ValueError(f"{amount} is set, but {chance} is 0: set it too, or a strength")
+
+
+def by_dotted_name(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value of nested settings by the name that `--set` takes, e.g. `training.steps`."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from by_dotted_name(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", value

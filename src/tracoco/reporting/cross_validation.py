@@ -15,6 +15,7 @@ from tracoco.project.splits import members
 from tracoco.reporting.pairs import FEWEST_CASES
 from tracoco.reporting.run_record import RunRecord, ScoreSet, read_scores
 from tracoco.reporting.tables import add_row, new_table, write_under
+from tracoco.settings import by_dotted_name
 from tracoco.text import UNDEFINED, html_table, listed, number, spread
 
 MEANING = (
@@ -174,14 +175,8 @@ def _unlike(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    recorded = recorded_settings(config)
-    flat = {
-        f"{group}.{name}": value
-        for group, values in recorded.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
-    return {"seed": config.seed} | {name: flat[name] for name in flat if name != "data.fold"}
+    named = {"seed": config.seed} | dict(by_dotted_name(recorded_settings(config)))
+    return {name: value for name, value in named.items() if name != "data.fold"}
 
 
 def _headings(units: str) -> tuple[str, ...]:

@@ -1,13 +1,14 @@
 """The bottom of the page: all settings, the data, versions, and the commands to go on with."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tracoco.methods import METHODS
 from tracoco.reporting.run_record import RunRecord
 from tracoco.runs.folder import RunFolder
+from tracoco.settings import by_dotted_name
 
 Pairs = list[tuple[str, str]]
 
@@ -82,15 +83,7 @@ def score_commands(run: RunRecord) -> list[Command]:
 
 
 def _pairs(values: Mapping[str, Any], prefix: str = "") -> Pairs:
-    return list(_flat(values, prefix))
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", _text(value)
+    return [(name, _text(value)) for name, value in by_dotted_name(values, prefix)]
 
 
 def _text(value: Any) -> str:

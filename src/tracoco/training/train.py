@@ -3,7 +3,7 @@
 Where its length is given in minutes, the steps are measured once and then recorded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from tracoco.project.preprocess import is_structure
 from tracoco.project.store import StoredCase
 from tracoco.runs.build import check_step
 from tracoco.runs.folder import RunFolder, sound_checkpoint
+from tracoco.settings import by_dotted_name
 from tracoco.slices import CaseVolumes, case_figure, figure_pixels
 from tracoco.text import short
 from tracoco.tracking.tracker import (
@@ -223,7 +224,7 @@ def tracked(project: Path, trainer: Trainer) -> Iterator[Tracking]:
     status: Status = "failed"
     run = TrackedRun(trainer.folder, project.resolve().name, trainer.step)
     tracking = open_trackers(run, config.tracking.trackers)
-    tracking.settings(dict(_by_dotted_name(config.model_dump(mode="json"))))
+    tracking.settings(dict(by_dotted_name(config.model_dump(mode="json"))))
     try:
         yield tracking
         status = "finished" if trainer.step == config.training.length else "stopped"
@@ -250,15 +251,6 @@ def shown_case(tracking: Tracking, trainer: Trainer, plan: Plan) -> Show | None:
             tracking.picture("validation/picture", pixels, trainer.step - 1)
 
     return show
-
-
-def _by_dotted_name(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Each setting by the name that `--set` takes."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _by_dotted_name(value, f"{within}{name}.")
-        else:
-            yield f"{within}{name}", value
 
 
 @contextmanager
