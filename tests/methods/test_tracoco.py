@@ -85,6 +85,42 @@ def test_without_translation_the_second_crops_are_not_looked_at() -> None:
     assert all(term.isfinite() for term in terms.values())
 
 
+def crops_seen(network: nn.Module) -> list[int]:
+    """How many crops each pass of a network has from now on."""
+    counts: list[int] = []
+    network.register_forward_hook(lambda _, crops, __: counts.append(len(crops[0])))
+    return counts
+
+
+@pytest.mark.parametrize("name", ["tracoco", "cps"])
+def test_while_unlabelled_crops_do_not_count_only_their_pseudo_labels_are_made(name: str) -> None:
+    method = make_method(name, noise=0.0, cutmix=False).eval()
+    assert isinstance(method, CoTraining)
+    batch = make_batch()
+    whole = method(batch, PAST_THE_RAMP)
+    spoilt = replace(batch.second, values=torch.full_like(batch.second.values, torch.nan))
+    learning = [crops_seen(network) for network in method.networks]
+    judged = [crops_seen(average) for average in method.averages]
+    alone = method(replace(batch, second=spoilt, unlabelled_counts=False), PAST_THE_RAMP)
+    assert set(alone.terms) == {"supervised"}
+    torch.testing.assert_close(alone.terms["supervised"], whole.terms["supervised"])
+    torch.testing.assert_close(alone.pseudo_labels, whole.pseudo_labels)
+    labelled, unlabelled = batch.labelled_count, len(batch.cases) - batch.labelled_count
+    assert learning == [[labelled]] * 2
+    assert judged == [[unlabelled]] * 2
+
+
+def test_pseudo_labels_of_the_training_pass_need_all_crops_at_any_time() -> None:
+    method = make_method("tracoco", pseudo_labels="training")
+    assert isinstance(method, CoTraining)
+    batch = make_batch()
+    counts = crops_seen(method.networks[0])
+    output = method(replace(batch, unlabelled_counts=False), PAST_THE_RAMP)
+    assert counts == [len(batch.cases)]
+    assert set(output.terms) == {"supervised"}
+    assert len(output.pseudo_labels[0]) == len(batch.cases) - batch.labelled_count
+
+
 def test_a_stopped_gradient_teaches_another_step_by_the_same_loss() -> None:
     def step(**settings: bool) -> tuple[float, Tensor]:
         torch.manual_seed(0)

@@ -49,6 +49,10 @@ class Batch:
     pseudo_labels: Tensor | None = None
     """Labels of the unlabelled crops that an earlier run has predicted, [U, ...], `IGNORED` where
     that was unsure; only for methods whose row asks for them."""
+    unlabelled_counts: bool = True
+    """False while the trainer gives a weight of 0 to all loss terms that do not come from labels. A
+    method may leave them out then, with the passes that nothing else needs; the pseudo-labels are
+    still wanted, since they tell when unlabelled crops may count."""
 
     @classmethod
     def from_pairs(
@@ -101,13 +105,15 @@ class Batch:
         labels, pseudo = _move(self.labels, device).long(), self.pseudo_labels
         if pseudo is not None:
             pseudo = _move(pseudo, device).long()
-        return Batch(self.first.to(device), self.second.to(device), labels, self.cases, pseudo)
+        first, second = self.first.to(device), self.second.to(device)
+        return replace(self, first=first, second=second, labels=labels, pseudo_labels=pseudo)
 
     def pin_memory(self) -> "Batch":
         """The same batch in pinned memory; torch's loader asks for it by this name."""
         first, second = self.first.pin_memory(), self.second.pin_memory()
         pseudo = None if self.pseudo_labels is None else self.pseudo_labels.pin_memory()
-        return Batch(first, second, self.labels.pin_memory(), self.cases, pseudo)
+        labels = self.labels.pin_memory()
+        return replace(self, first=first, second=second, labels=labels, pseudo_labels=pseudo)
 
 
 def _without_padding(crops: Sequence[Tensor], start: Sequence[Index]) -> Crops:

@@ -20,9 +20,9 @@ class CPS(CoTraining):
         """Supervised learning of both, plus cross-entropy with the peer's labels."""
         first = self.logits(self.needed_crops(batch))
         pseudo_labels = self.pseudo_labels(batch, first)
-        unlabelled = self.unlabelled(batch, first, pseudo_labels)
-        terms = {
-            "supervised": self.labelled_losses(first, batch),
-            "ce": self.unsupervised_weight(step) * semi_supervised_loss(*unlabelled, ce_loss),
-        }
+        terms = {"supervised": self.labelled_losses(first, batch)}
+        if batch.unlabelled_counts:
+            unlabelled = self.unlabelled(batch, first, pseudo_labels)
+            loss = semi_supervised_loss(*unlabelled, ce_loss)
+            terms["ce"] = self.unsupervised_weight(step) * loss
         return StepOutput(terms, pseudo_labels)

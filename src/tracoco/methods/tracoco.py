@@ -71,17 +71,17 @@ class TraCoCo(CoTraining):
     def forward(self, batch: Batch, step: int) -> StepOutput:
         """Eq. (1): the supervised loss, plus lambda times all that unlabelled crops add."""
         weight = self.unsupervised_weight(step)
-        translates = self.config.translation
+        translates = self.config.translation and batch.unlabelled_counts
         first = self.logits(batch.first.values if translates else self.needed_crops(batch))
+        # Eq. (3): `translation`, Eq. (4), and `entropy`, Eq. (5)
         translation = self._translation(batch, first, weight) if translates else {}
         pseudo_labels = self.pseudo_labels(batch, first)
-        unlabelled = self.unlabelled(batch, first, pseudo_labels)  # by CutMix, Eq. (9)
-        terms = {
-            "supervised": self.labelled_losses(first, batch),  # Eq. (2)
-            self.config.semi_supervised: weight * semi_supervised_loss(*unlabelled, self._loss),
-            **translation,  # Eq. (3): `translation`, Eq. (4), and `entropy`, Eq. (5)
-        }
-        return StepOutput(terms, pseudo_labels)
+        terms = {"supervised": self.labelled_losses(first, batch)}  # Eq. (2)
+        if batch.unlabelled_counts:
+            unlabelled = self.unlabelled(batch, first, pseudo_labels)  # by CutMix, Eq. (9)
+            loss = semi_supervised_loss(*unlabelled, self._loss)  # Eq. (6)
+            terms[self.config.semi_supervised] = weight * loss
+        return StepOutput(terms | translation, pseudo_labels)
 
     def health(self, output: StepOutput, batch: Batch) -> PseudoLabelHealth:
         """Also how many pseudo-labels pass the gates of Eq. (8)."""

@@ -138,6 +138,7 @@ def _copy(experiment: Experiment, process: Process, folder: Path) -> Trainer:
         labelled_fractions=experiment.labelled_fractions,
     )
     trainer.step = experiment.config.training.length // 2
+    trainer.unlabelled = None  # as when unlabelled crops count, which takes longer
     return trainer
 
 

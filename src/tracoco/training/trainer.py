@@ -166,6 +166,8 @@ class Trainer:
         self.method.before_step(batch, self.step)
         self.overflow.remember()
         self.optimizer.zero_grad(set_to_none=True)  # now, so that maps can have their memory
+        if self.unlabelled and self.unlabelled.value == 0:
+            batch = replace(batch, unlabelled_counts=False)
         name = self.config.method.name
         with self._autocast(), contract.named_failure(name, batch, self.step):
             output = self.wrapped(batch, self.step)

@@ -158,14 +158,15 @@ class CoTraining(Method):
         return [network(uniform_noise(crops, self.noise)).float() for network in self.networks]
 
     def needed_crops(self, batch: Batch) -> Tensor:
-        """All crops, or those with labels if only these are used before they are mixed.
+        """All crops, or those with labels if nothing is learnt from the others as they are.
 
-        With pseudo-labels from a pass of their own and CutMix the others go through the networks
-        twice as it is. BatchNorm with joint statistics takes them from all crops, so that there all
-        are needed.
+        With CutMix the others are learnt from in a pass of their own, and not at all while they do
+        not count. All crops are needed for pseudo-labels of this pass, and by BatchNorm with joint
+        statistics.
         """
-        unseen = self.config.cutmix and self.config.pseudo_labels != "training"
-        spared = unseen and not mixes_kinds(self.networks)
+        unused = self.config.cutmix or not batch.unlabelled_counts
+        own_pass = self.config.pseudo_labels != "training" and not mixes_kinds(self.networks)
+        spared = unused and own_pass
         return batch.first.values[: batch.labelled_count] if spared else batch.first.values
 
     def pseudo_labels(self, batch: Batch, first: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
