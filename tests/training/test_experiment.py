@@ -35,7 +35,8 @@ def test_a_run_folder_says_everything_before_the_first_step(
     project: Project, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    train(project, load_config(None, ["method.gamma=0.7", *SHORT]), out, device="cpu")
+    changes = ["method.gamma=0.7", "training.unlabelled_weight=scheduled", *SHORT]
+    train(project, load_config(None, changes), out, device="cpu")
     folder = RunFolder(out)
     config = folder.config()
     assert config.method.settings["gamma"] == 0.7

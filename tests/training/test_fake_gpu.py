@@ -63,9 +63,8 @@ class Recorder:
 
 
 def settings(**training: Any) -> Config:
-    return Config(
-        training=TrainingConfig(steps=1000, **training), optimizer=OptimizerConfig(clip_norm=1.0)
-    )
+    every_term = TrainingConfig(steps=1000, unlabelled_weight="scheduled", **training)
+    return Config(training=every_term, optimizer=OptimizerConfig(clip_norm=1.0))
 
 
 def check_step(recorder: Recorder, record: StepRecord) -> None:

@@ -22,6 +22,7 @@ STEPS = 14
 def command(project: Project, out: Path, workers: int, *more: str) -> list[str]:
     settings = [
         f"training.steps={STEPS}",
+        "training.unlabelled_weight=scheduled",  # all loss terms count from the first step
         "training.save_every=3",
         "training.validate_every=4",
         f"data.workers={workers}",

@@ -31,7 +31,12 @@ SHARES = {"background": 0.5, "organ": 0.5}
 
 
 def settings(steps: int = 6, **optimizer: object) -> Config:
-    training = {"steps": steps, "save_every": 3, "validate_every": 2}
+    training = {
+        "steps": steps,
+        "save_every": 3,
+        "validate_every": 2,
+        "unlabelled_weight": "scheduled",  # so that all terms count from the first step
+    }
     return parse_config({"training": training, "optimizer": optimizer}, "test")
 
 

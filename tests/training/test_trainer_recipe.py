@@ -46,8 +46,9 @@ def recipe(**training: object) -> Config:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decisions at every other step, and labelled crops that are known at once."""
     monkeypatch.setattr(unlabelled_weight, "CHECK_EVERY", 2)
-    monkeypatch.setattr(unlabelled_weight, "WINDOW", 2)
+    monkeypatch.setattr(unlabelled_weight, "WINDOW", 1)
     monkeypatch.setattr(unlabelled_weight, "KNOWN_DICE", 0.0)
+    monkeypatch.setattr(unlabelled_weight, "SETTLED", 2.0)
     monkeypatch.setattr(unlabelled_weight, "ABSENT", 0.0)
     monkeypatch.setattr(unlabelled_weight, "DOUBTED", -2.0)
     monkeypatch.setattr(unlabelled_weight, "TRUSTED", -1.0)
@@ -144,7 +145,7 @@ def test_the_weight_rises_once_labelled_crops_are_known_and_it_is_said(tmp_path:
     lines = Lines()
     run(trainer(tmp_path), lines=lines)
     weights = weights_of(read_log(tmp_path / "log.jsonl"))
-    # Two decisions until it is known, after steps 2 and 4; then 0.25 more at each.
+    # Two windows of one decision until it is known, after steps 2 and 4; then 0.25 more at each.
     assert weights == [0, 0, 0, 0, 0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75]
     assert sum("unlabelled crops count from here on" in line for line in lines.said) == 1
     assert load_checkpoint(tmp_path / "supervised-4.pt")["step"] == 4

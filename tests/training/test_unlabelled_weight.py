@@ -10,6 +10,7 @@ from tracoco.training.pseudo_label_monitor import (
     CHECK_EVERY,
     DOUBTED,
     FALL,
+    KNOWN_DICE,
     RISE,
     TRUSTED,
     WINDOW,
@@ -33,7 +34,7 @@ def decide(
 
 def begun(fractions: tuple[float, ...] = SHARES) -> UnlabelledWeight:
     weight = UnlabelledWeight(SHARES)
-    decide(weight, WINDOW, KNOWN, fractions)
+    decide(weight, 2 * WINDOW, KNOWN, fractions)
     assert weight.began is not None
     return weight
 
@@ -61,8 +62,10 @@ def test_nothing_counts_until_the_labelled_crops_are_known() -> None:
     decide(weight, 3 * WINDOW, UNKNOWN, SHARES)
     assert weight.began is None
     assert weight.value == 0.0
-    # Of ten decisions, n with Dice 0.9 and the others with 0.2 have 0.2 + 0.07 n: 8 have 0.76.
-    decide(weight, 7, KNOWN, SHARES)
+    # Of ten decisions, n with Dice 0.9 and the others with 0.2 have 0.2 + 0.07 n: the first window
+    # of 19 has 0.83 and rises to 0.9 in the second, the first one of 20 has 0.9 already.
+    decide(weight, 2 * WINDOW - 1, KNOWN, SHARES)
+    assert weight.known == pytest.approx(0.9)
     assert not weight.began
     weight.decide(499, KNOWN, SHARES)
     assert weight.began == 500
@@ -71,6 +74,23 @@ def test_nothing_counts_until_the_labelled_crops_are_known() -> None:
     assert weight.value == pytest.approx(3 * RISE)
     decide(weight, 20, KNOWN, SHARES)
     assert weight.value == 1.0
+
+
+def test_nothing_counts_while_labels_alone_still_teach_much() -> None:
+    weight = UnlabelledWeight(SHARES)
+    for dice in (0.76, 0.78, 0.80, 0.82):
+        decide(weight, WINDOW, (10 * dice, 20.0), SHARES)
+        assert weight.known == pytest.approx(dice)
+        assert weight.began is None
+    decide(weight, WINDOW, (10 * 0.825, 20.0), SHARES)
+    assert weight.began is not None
+
+
+def test_labelled_crops_that_stay_unknown_let_nothing_count() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 5 * WINDOW, (10 * (KNOWN_DICE - 0.01), 20.0), SHARES)
+    assert weight.began is None
+    assert weight.value == 0.0
 
 
 def test_a_structure_that_the_pseudo_labels_lack_keeps_them_from_counting() -> None:
@@ -108,7 +128,7 @@ def test_a_lost_structure_makes_unlabelled_crops_begin_anew_and_count_half_as_mu
     assert weight.lost == [1]  # 0.033 of 0.1
     assert (weight.value, weight.limit) == (0.0, 0.5)
     assert weight.began is None
-    decide(weight, WINDOW - 1, KNOWN, SHARES)
+    decide(weight, 2 * WINDOW - 1, KNOWN, SHARES)
     assert not weight.began
     decide(weight, 3 * WINDOW, KNOWN, SHARES)
     assert weight.value == 0.5
@@ -125,7 +145,7 @@ def test_a_method_without_pseudo_labels_goes_by_the_labelled_crops_alone() -> No
     weight = UnlabelledWeight(SHARES)
     weight.see(PseudoLabelHealth(agreement=1.0))
     assert weight.mean_figures() == []
-    decide(weight, WINDOW, KNOWN, ())
+    decide(weight, 2 * WINDOW, KNOWN, ())
     decide(weight, WINDOW, KNOWN, ())
     assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
 
@@ -172,14 +192,14 @@ def test_the_structure_that_is_agreed_on_least_decides_and_an_unmarked_one_does_
 def test_stray_voxels_of_a_structure_veto_nothing() -> None:
     weight = UnlabelledWeight((0.9, 0.1, 0.0))
     stray = (0.9, 0.1, 1e-7, 0.095, 0.1, 0.0, 1e-7)  # of a structure that no label has
-    decide(weight, 2 * WINDOW, (*KNOWN, 0.0, 0.0), stray)
+    decide(weight, 3 * WINDOW, (*KNOWN, 0.0, 0.0), stray)
     assert weight.agreement == pytest.approx(0.95)
     assert weight.value == pytest.approx(min(1.0, WINDOW * RISE))
 
 
 def test_it_is_told_whether_disagreement_limits_the_weight() -> None:
     weight = UnlabelledWeight(SHARES)
-    decide(weight, WINDOW + 1, KNOWN, agreeing(0.89))
+    decide(weight, 2 * WINDOW + 1, KNOWN, agreeing(0.89))
     assert weight.value == pytest.approx(RISE)
     assert not weight.doubted  # it has just begun
     decide(weight, WINDOW, KNOWN, agreeing(0.75))

@@ -78,9 +78,9 @@ def _weight_chart(log: Sequence[StepRecord]) -> Chart | None:
         }
     )
     about = (
-        "in percent of the method's own weight: 0 until the labelled crops are known, less where "
-        "two predictions for unlabelled crops disagree, and less while a structure fades from the "
-        "pseudo-labels"
+        "in percent of the method's own weight: 0 until the labelled crops are known and labels "
+        "alone teach little more, less where two predictions for unlabelled crops disagree, and "
+        "less while a structure fades from the pseudo-labels"
     )
     return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)
 

@@ -81,9 +81,8 @@ def keep_equal(
         with torch.no_grad():
             for parameter in method.parameters():
                 parameter.zero_()
-    config = parse_config(
-        {"training": {"steps": 200, "save_every": 200}, "method": {"name": name}}, "check"
-    )
+    training = {"steps": 200, "save_every": 200, "unlabelled_weight": "scheduled"}
+    config = parse_config({"training": training, "method": {"name": name}}, "check")
     trainer = Trainer(method, config, folder, process, identity={})
     parameters = {each for each, _ in method.named_parameters()}
     for step in STEPS:

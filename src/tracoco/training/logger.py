@@ -294,7 +294,7 @@ class RunLogger:
             self._counted = True
             yield (
                 f"unlabelled crops count from here on: the labelled ones are known (Dice "
-                f"{100 * now.known:.0f})"
+                f"{100 * now.known:.0f}), and labels alone teach little more"
             )
         faded, known = record.restrained, self._restrained
         if faded and not known:

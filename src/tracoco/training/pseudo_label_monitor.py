@@ -2,11 +2,13 @@
 
 A method's own schedule rises with the steps, whether or not the networks have learnt anything by
 then. Pseudo-labels of networks that know little are mostly background, and teach just that. So
-unlabelled crops begin to count once the labelled ones are known. From then on they count by what
-two networks agree on: where each finds the structure somewhere else, at least one is wrong. They
-count less while a structure fades from the pseudo-labels. Networks that have lost a structure do
-not find it again by labels alone: they tell labelled from unlabelled crops by then. So the run goes
-back to its weights from before unlabelled crops counted, which then count half as much.
+unlabelled crops begin to count once the labelled ones are known, and labels alone teach little
+more: until then a step is cheap, since what unlabelled crops would teach need not be computed. From
+then on they count by what two networks agree on: where each finds the structure somewhere else, at
+least one is wrong. They count less while a structure fades from the pseudo-labels. Networks that
+have lost a structure do not find it again by labels alone: they tell labelled from unlabelled crops
+by then. So the run goes back to its weights from before unlabelled crops counted, which then count
+half as much.
 """
 
 from collections import deque
@@ -26,7 +28,9 @@ FRACTION_WINDOW = 3
 """Decisions whose class fractions are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""
 KNOWN_DICE = 0.7
-"""Mean Dice of the structures on labelled crops from which unlabelled ones begin to count."""
+"""Mean Dice of the structures on labelled crops from which unlabelled ones may begin to count."""
+SETTLED = 0.01
+"""They do once that Dice rises by less than this from one window to the next."""
 FADED = 0.75
 """A class fades when the pseudo-labels have less than this part of the most that they had, or of
 its fraction of the labelled scans, whichever is less: what early networks mark too much of must not
@@ -54,7 +58,7 @@ class UnlabelledWeight:
     def __init__(self, labelled_fractions: Sequence[float]) -> None:
         """`labelled_fractions` is each class's fraction of the labelled scans, background first."""
         self._labelled_fractions = list(labelled_fractions)
-        self._dice = deque[list[float]](maxlen=WINDOW)
+        self._dice = deque[list[float]](maxlen=2 * WINDOW)
         self._figures = deque[list[float]](maxlen=FRACTION_WINDOW)
         self._largest = [0.0] * len(self._labelled_fractions)
         self._seen: list[float] = []
@@ -101,10 +105,14 @@ class UnlabelledWeight:
     @property
     def known(self) -> float:
         """Mean Dice of the structures on the labelled crops of the last decisions."""
-        sums = [sum(column) for column in zip(*self._dice, strict=True)]
-        pairs = zip(sums[::2], sums[1::2], strict=True)
-        found = [2 * common / both for common, both in pairs if both > 0]
-        return sum(found) / len(found) if found else 0.0
+        return _mean_dice(list(self._dice)[-WINDOW:])
+
+    @property
+    def _settled(self) -> bool:
+        """Whether labelled crops are known, and hardly better than one window before."""
+        if len(self._dice) < 2 * WINDOW or self.known < KNOWN_DICE:
+            return False
+        return self.known - _mean_dice(list(self._dice)[:WINDOW]) < SETTLED
 
     @property
     def agreement(self) -> float | None:
@@ -141,7 +149,7 @@ class UnlabelledWeight:
         if figures:
             self._figures.append(list(figures))
         if self.began is None:
-            if len(self._dice) == WINDOW and self.known >= KNOWN_DICE and self._all_present():
+            if self._settled and self._all_present():
                 self.began = self.supervised_until = step + 1
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
@@ -196,12 +204,20 @@ class UnlabelledWeight:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self._dice = deque(state["dice"], maxlen=WINDOW)
+        self._dice = deque(state["dice"], maxlen=2 * WINDOW)
         self._figures = deque(state["figures"], maxlen=FRACTION_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
         self.supervised_until = state["supervised_until"]
         self.fading, self.doubted = list(state["fading"]), state["doubted"]
+
+
+def _mean_dice(overlaps: Sequence[Sequence[float]]) -> float:
+    """Mean Dice of the structures, each over all crops of some decisions."""
+    sums = [sum(column) for column in zip(*overlaps, strict=True)]
+    pairs = zip(sums[::2], sums[1::2], strict=True)
+    found = [2 * common / both for common, both in pairs if both > 0]
+    return sum(found) / len(found) if found else 0.0
 
 
 @torch.no_grad()
