@@ -172,10 +172,9 @@ class Trainer:
         with self._autocast(), contract.named_failure(name, batch, self.step):
             output = self.wrapped(batch, self.step)
         terms = self._weighted(contract.checked_terms(name, output))
-        loss = torch.stack(list(terms.values())).sum()
         values = {name: float(term.detach()) for name, term in terms.items()}
         finite, signal = self._agree(values, batch, stop)
-        moved = finite and self._descend(loss)
+        moved = finite and self._descend(torch.stack(list(terms.values())).sum())
         if moved:
             self.method.after_step(output, batch, self.step)
             if self.averaged:
