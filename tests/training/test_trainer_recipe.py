@@ -144,9 +144,13 @@ def weights_of(log: list[StepRecord]) -> list[float]:
 def test_the_weight_rises_once_labelled_crops_are_known_and_it_is_said(tmp_path: Path) -> None:
     lines = Lines()
     run(trainer(tmp_path), lines=lines)
-    weights = weights_of(read_log(tmp_path / "log.jsonl"))
+    log = read_log(tmp_path / "log.jsonl")
+    weights = weights_of(log)
     # Two windows of one decision until it is known, after steps 2 and 4; then 0.25 more at each.
     assert weights == [0, 0, 0, 0, 0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75]
+    # What does not count is not computed.
+    every = {"supervised", "crc", "translation", "entropy"}
+    assert [set(each.terms) for each in log] == [{"supervised"}] * 6 + [every] * 6
     assert sum("unlabelled crops count from here on" in line for line in lines.said) == 1
     assert load_checkpoint(tmp_path / "supervised-4.pt")["step"] == 4
 
