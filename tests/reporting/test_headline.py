@@ -59,7 +59,7 @@ def test_structures_that_fade_are_a_warning(bench: "Bench") -> None:
 
 
 def counting(weight: float, agreement: float) -> dict[str, dict[str, float]]:
-    doubted = weight > 0 and agreement < 0.9
+    doubted = 0 < weight < 1
     told = {"weight": weight, "known": 0.9, "agreement": agreement, "doubted": doubted}
     return {"unlabelled": told}
 
@@ -70,7 +70,15 @@ def test_answers_that_disagree_are_a_warning_with_their_dice(bench: "Bench") -> 
     log = [bench.record(step, **stage) for step, stage in enumerate(stages)]
     (warning,) = warnings(RunRecord.read(bench.run(log=log)))
     assert "counted less during 10 steps because the two networks disagreed on them" in warning
-    assert "their mean Dice was 70 there" in warning
+    assert "their mean Dice was 70 (" in warning
+
+
+def test_agreement_of_networks_that_taught_each_other_is_not_what_is_told(bench: "Bench") -> None:
+    stages = [counting(0.0, 0.2)] * 10 + [counting(0.3, 0.7)] * 10 + [counting(0.3, 0.95)] * 10
+    log = [bench.record(step, **stage) for step, stage in enumerate(stages)]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert "counted less during 20 steps" in warning
+    assert "their mean Dice was 70 (" in warning
 
 
 def test_unlabelled_scans_that_never_counted_are_a_warning(bench: "Bench") -> None:

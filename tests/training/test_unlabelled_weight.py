@@ -7,9 +7,11 @@ import torch
 
 from tracoco.methods.health import PseudoLabelHealth
 from tracoco.training.pseudo_label_monitor import (
+    AGREED,
     CHECK_EVERY,
     DOUBTED,
     FALL,
+    FRACTION_WINDOW,
     KNOWN_DICE,
     RISE,
     TRUSTED,
@@ -166,18 +168,45 @@ def agreeing(dice: float) -> tuple[float, ...]:
 
 def test_two_answers_that_disagree_count_for_as_much_as_they_agree() -> None:
     weight = UnlabelledWeight(SHARES)
-    decide(weight, 3 * WINDOW, KNOWN, agreeing(DOUBTED))
-    assert weight.agreement == pytest.approx(DOUBTED)
-    assert weight.began is None
-    halfway = (DOUBTED + TRUSTED) / 2
-    decide(weight, 3 * WINDOW, KNOWN, agreeing(halfway))
-    assert weight.began is not None
-    assert weight.value == pytest.approx(0.5)
     decide(weight, 3 * WINDOW, KNOWN, agreeing(TRUSTED))
     assert weight.value == pytest.approx(1.0)
+    decide(weight, 3, KNOWN, agreeing((DOUBTED + TRUSTED) / 2))
+    assert weight.value == pytest.approx(0.5)
     decide(weight, 3, KNOWN, agreeing(DOUBTED))
     assert weight.value == pytest.approx(0.0)
     assert weight.fading == weight.lost == []
+
+
+def test_unlabelled_crops_begin_once_two_networks_agree_enough() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 4 * WINDOW, KNOWN, agreeing(AGREED - 0.01))
+    assert weight.agreement == pytest.approx(AGREED - 0.01)
+    assert weight.began is None
+    decide(weight, 1 + FRACTION_WINDOW, KNOWN, agreeing(AGREED + 0.01))
+    assert weight.began is not None
+
+
+def test_two_networks_that_agree_on_nothing_never_begin() -> None:
+    weight = UnlabelledWeight(SHARES)
+    decide(weight, 4 * WINDOW, KNOWN, agreeing(0.0))
+    assert weight.agreement == 0.0
+    assert weight.began is None
+
+
+def test_networks_that_taught_each_other_are_trusted_no_more_than_before() -> None:
+    weight = UnlabelledWeight(SHARES)
+    halfway = (DOUBTED + TRUSTED) / 2
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(halfway))
+    assert weight.value == pytest.approx(0.5)
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(TRUSTED))
+    assert weight.value == pytest.approx(0.5)
+    assert weight.doubted
+    # Networks that have lost a structure go back to weights that have not taught each other.
+    decide(weight, 2, KNOWN, (1.0, 0.0, 0.0, 0.0))
+    assert weight.lost == [1]
+    decide(weight, 3 * WINDOW, KNOWN, agreeing(1.0))
+    assert weight.value == 0.5  # all of a limit of a half
+    assert not weight.doubted
 
 
 def test_the_structure_that_is_agreed_on_least_decides_and_an_unmarked_one_does_not() -> None:

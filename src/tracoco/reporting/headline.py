@@ -124,10 +124,13 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
         )
     doubted = [each.agreement for each in weights if each.doubted and each.agreement is not None]
     if doubted:
+        first = next((each.agreement for each in weights if each.weight), None)
+        lesser = [min(each, each if first is None else first) for each in doubted]
         found.append(
             f"Unlabelled scans counted less during {len(doubted):,} steps because the two networks "
-            f"disagreed on them: their mean Dice was {100 * fmean(doubted):.0f} there, and the "
-            f"scans count in full from {100 * TRUSTED:.0f} on."
+            f"disagreed on them: their mean Dice was {100 * fmean(lesser):.0f} (the lesser of that "
+            "at the step and that before they taught each other), and the scans count in full from "
+            f"{100 * TRUSTED:.0f} on."
         )
     restrained = [record.step for record in run.log if record.restrained]
     if restrained:

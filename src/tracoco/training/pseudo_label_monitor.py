@@ -3,9 +3,10 @@
 A method's own schedule rises with the steps, whether or not the networks have learnt anything by
 then. Pseudo-labels of networks that know little are mostly background, and teach just that. So
 unlabelled crops begin to count once the labelled ones are known, and labels alone teach little
-more: until then a step is cheap, since what unlabelled crops would teach need not be computed. From
-then on they count by what two networks agree on: where each finds the structure somewhere else, at
-least one is wrong. They count less while a structure fades from the pseudo-labels. Networks that
+more: until then a step is cheap, since what unlabelled crops would teach need not be computed. They
+count by what two networks agree on: where each finds the structure somewhere else, at least one is
+wrong. Networks that have taught each other agree more, right or wrong, so what they agreed on
+before is the most that unlabelled crops ever count. They count less while a structure fades from the pseudo-labels. Networks that
 have lost a structure do not find it again by labels alone: they tell labelled from unlabelled crops
 by then. So the run goes back to its weights from before unlabelled crops counted, which then count
 half as much.
@@ -44,6 +45,8 @@ class's fraction of the labelled scans."""
 DOUBTED, TRUSTED = 0.6, 0.9
 """Dice of two networks' pseudo-labels, for the structure that they agree least on: up to the first
 they count nothing, from the second on in full, and in proportion in between."""
+AGREED = 0.75
+"""The same Dice from which they may begin to count."""
 RISE, FALL = 0.1, 0.5
 """What is added to the weight at a decision without a fading class, and what it is multiplied by
 at one with some."""
@@ -65,6 +68,8 @@ class UnlabelledWeight:
         self.value = 0.0
         self.limit = 1.0
         """Largest value; half as large each time that a class was lost."""
+        self.trusted = 1.0
+        """Part of the limit that the agreement allowed when unlabelled crops began to count."""
         self.began: int | None = None
         """The step at which unlabelled crops began to count; None if they do not yet."""
         self.supervised_until: int | None = None
@@ -135,6 +140,11 @@ class UnlabelledWeight:
             return 1.0
         return min(1.0, max(0.0, (dice - DOUBTED) / (TRUSTED - DOUBTED)))
 
+    @property
+    def _agreed(self) -> bool:
+        """Whether two predictions agree enough to begin, or there are no two."""
+        return self.agreement is None or self.agreement >= AGREED
+
     def decide(self, step: int, overlaps: Sequence[float], figures: Sequence[float]) -> None:
         """Take in what the last steps showed, and set the weight.
 
@@ -149,12 +159,13 @@ class UnlabelledWeight:
         if figures:
             self._figures.append(list(figures))
         if self.began is None:
-            if self._settled and self._all_present():
+            if self._settled and self._agreed and self._all_present():
                 self.began = self.supervised_until = step + 1
+                self.trusted = self._trust
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
         wanted = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
-        allowed = self.limit * self._trust
+        allowed = self.limit * min(self.trusted, self._trust)
         self.value, self.doubted = min(wanted, allowed), allowed < wanted
         if self.lost:
             self._begin_anew()
@@ -164,11 +175,9 @@ class UnlabelledWeight:
         return [sum(column) / len(self._figures) for column in zip(*self._figures, strict=True)]
 
     def _all_present(self) -> bool:
-        """Whether each structure is in the pseudo-labels, and two predictions agree where."""
+        """Whether each structure is in the pseudo-labels."""
         pairs = zip(self._recent(), self._labelled_fractions, strict=False)
-        return self._trust > 0 and all(
-            fraction >= ABSENT * labelled for fraction, labelled in pairs
-        )
+        return all(fraction >= ABSENT * labelled for fraction, labelled in pairs)
 
     def _below(self, part: float) -> list[int]:
         """Classes of which the pseudo-labels have less than a part of what is to be expected."""
@@ -196,6 +205,7 @@ class UnlabelledWeight:
             "seen": list(self._seen),
             "value": self.value,
             "limit": self.limit,
+            "trusted": self.trusted,
             "began": self.began,
             "supervised_until": self.supervised_until,
             "fading": list(self.fading),
@@ -208,6 +218,7 @@ class UnlabelledWeight:
         self._figures = deque(state["figures"], maxlen=FRACTION_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
+        self.trusted = state.get("trusted", 1.0)  # older checkpoints do not have it
         self.supervised_until = state["supervised_until"]
         self.fading, self.doubted = list(state["fading"]), state["doubted"]
 
