@@ -6,10 +6,10 @@ unlabelled crops begin to count once the labelled ones are known, and labels alo
 more: until then a step is cheap, since what unlabelled crops would teach need not be computed. They
 count by what two networks agree on: where each finds the structure somewhere else, at least one is
 wrong. Networks that have taught each other agree more, right or wrong, so what they agreed on
-before is the most that unlabelled crops ever count. They count less while a structure fades from the pseudo-labels. Networks that
-have lost a structure do not find it again by labels alone: they tell labelled from unlabelled crops
-by then. So the run goes back to its weights from before unlabelled crops counted, which then count
-half as much.
+before is the most that unlabelled crops ever count. They count less while a structure fades from
+the pseudo-labels. Networks that have lost a structure do not find it again by labels alone: they
+tell labelled from unlabelled crops by then. So the run goes back to its weights from before
+unlabelled crops counted, which then count half as much.
 """
 
 from collections import deque
