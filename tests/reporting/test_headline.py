@@ -81,6 +81,15 @@ def test_agreement_of_networks_that_taught_each_other_is_not_what_is_told(bench:
     assert "their mean Dice was 70 (" in warning
 
 
+def test_labelled_crops_that_are_forgotten_are_a_warning(bench: "Bench") -> None:
+    told = {"weight": 1.0, "known": 0.8, "agreement": 0.95}
+    forgotten = {"unlabelled": {**told, "forgotten": True}}
+    stages = [{"unlabelled": told}] * 10 + [forgotten] * 7
+    log = [bench.record(step, **stage) for step, stage in enumerate(stages)]
+    (warning,) = warnings(RunRecord.read(bench.run(log=log)))
+    assert "during 7 steps because the Dice on labelled crops fell" in warning
+
+
 def test_unlabelled_scans_that_never_counted_are_a_warning(bench: "Bench") -> None:
     log = [bench.record(step, **counting(0.0, 0.2)) for step in range(30)]
     (warning,) = warnings(RunRecord.read(bench.run(log=log)))

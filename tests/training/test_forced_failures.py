@@ -19,9 +19,9 @@ from tracoco.reporting.page import write_report
 from tracoco.runs.log import read_log
 from tracoco.training.train import train
 
-SETTINGS = ["training.steps=250", "training.save_every=250"]
+SETTINGS = ["training.steps=700", "training.save_every=700"]
 FORCED = ["method.unsupervised_weight=10", "method.rampup_steps=1"]
-LABELLED, VALIDATION, TEST, UNLABELLED = 3, 3, 4, 8
+LABELLED, VALIDATION, TEST, UNLABELLED = 3, 4, 10, 8
 
 
 def phantoms(root: Path, *, near_empty: bool = False) -> Project:

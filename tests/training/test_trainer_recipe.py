@@ -49,6 +49,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unlabelled_weight, "WINDOW", 1)
     monkeypatch.setattr(unlabelled_weight, "KNOWN_DICE", 0.0)
     monkeypatch.setattr(unlabelled_weight, "SETTLED", 2.0)
+    monkeypatch.setattr(unlabelled_weight, "AGREED", 0.0)
+    monkeypatch.setattr(unlabelled_weight, "FORGOTTEN", 2.0)
     monkeypatch.setattr(unlabelled_weight, "ABSENT", 0.0)
     monkeypatch.setattr(unlabelled_weight, "DOUBTED", -2.0)
     monkeypatch.setattr(unlabelled_weight, "TRUSTED", -1.0)

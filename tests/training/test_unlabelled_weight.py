@@ -11,6 +11,7 @@ from tracoco.training.pseudo_label_monitor import (
     CHECK_EVERY,
     DOUBTED,
     FALL,
+    FORGOTTEN,
     FRACTION_WINDOW,
     KNOWN_DICE,
     RISE,
@@ -134,6 +135,24 @@ def test_a_lost_structure_makes_unlabelled_crops_begin_anew_and_count_half_as_mu
     assert not weight.began
     decide(weight, 3 * WINDOW, KNOWN, SHARES)
     assert weight.value == 0.5
+
+
+def test_unlabelled_crops_count_less_while_labelled_ones_are_forgotten() -> None:
+    weight = begun()
+    decide(weight, 2 * WINDOW, KNOWN, SHARES)
+    before = KNOWN[0] / 10
+    decide(weight, WINDOW, (10 * (before - FORGOTTEN + 0.001), 20.0), SHARES)
+    assert weight.value == 1.0
+    assert not weight.record().forgotten
+    decide(weight, WINDOW, (10 * (before - FORGOTTEN - 0.001), 20.0), SHARES)
+    assert weight.record().forgotten
+    # The mean of the window was below once six of its ten decisions were, five decisions ago.
+    assert weight.value == pytest.approx(FALL**5)
+    decide(weight, 4, UNKNOWN, SHARES)
+    assert weight.value == pytest.approx(FALL**9)
+    decide(weight, 3 * WINDOW, KNOWN, SHARES)
+    assert weight.value == 1.0
+    assert not weight.record().forgotten
 
 
 def test_a_structure_that_takes_over_is_a_background_that_fades() -> None:

@@ -83,6 +83,8 @@ def check_recipe(process: Process, folder: Path) -> None:
     unlabelled_weight.CHECK_EVERY, unlabelled_weight.WINDOW = 2, 1
     unlabelled_weight.KNOWN_DICE, unlabelled_weight.ABSENT = 0.0, 0.0
     unlabelled_weight.DOUBTED, unlabelled_weight.TRUSTED = -2.0, -1.0
+    unlabelled_weight.SETTLED, unlabelled_weight.AGREED = 2.0, 0.0
+    unlabelled_weight.FORGOTTEN = 2.0
     training = {"steps": 8, "ema_decay": 0.5, "unlabelled_weight": "adaptive"}
     config = parse_config({"training": training, "optimizer": {"name": "adamw"}}, "test")
     method = make_method("tracoco", 2, classes=3, pseudo_labels="averaged")

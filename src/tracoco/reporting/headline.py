@@ -132,6 +132,12 @@ def _unlabelled_notes(run: RunRecord) -> list[str]:
             "at the step and that before they taught each other), and the scans count in full from "
             f"{100 * TRUSTED:.0f} on."
         )
+    forgotten = sum(each.forgotten for each in weights)
+    if forgotten:
+        found.append(
+            f"Unlabelled scans counted less during {forgotten:,} steps because the Dice on "
+            "labelled crops fell after they began to count: what they teach contradicts the labels."
+        )
     restrained = [record.step for record in run.log if record.restrained]
     if restrained:
         found.append(

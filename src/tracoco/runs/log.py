@@ -32,6 +32,8 @@ class UnlabelledRecord:
     """Dice of two predictions of unlabelled crops, where the method compares two."""
     doubted: bool = False
     """Whether the weight is as small as it is because the two disagree."""
+    forgotten: bool = False
+    """Whether the weight falls because the Dice on labelled crops has fallen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ def _unlabelled_from_json(entry: Mapping[str, Any] | None) -> UnlabelledRecord |
         known=_number(entry["known"]),
         agreement=entry.get("agreement"),
         doubted=entry.get("doubted", False),
+        forgotten=entry.get("forgotten", False),
     )
 
 

@@ -7,9 +7,10 @@ more: until then a step is cheap, since what unlabelled crops would teach need n
 count by what two networks agree on: where each finds the structure somewhere else, at least one is
 wrong. Networks that have taught each other agree more, right or wrong, so what they agreed on
 before is the most that unlabelled crops ever count. They count less while a structure fades from
-the pseudo-labels. Networks that have lost a structure do not find it again by labels alone: they
-tell labelled from unlabelled crops by then. So the run goes back to its weights from before
-unlabelled crops counted, which then count half as much.
+the pseudo-labels, and while the networks forget what they knew of the labelled crops. Networks that
+have lost a structure do not find it again by labels alone: they tell labelled from unlabelled crops
+by then. So the run goes back to its weights from before unlabelled crops counted, which then count
+half as much.
 """
 
 from collections import deque
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from tracoco.methods.health import PseudoLabelHealth
+from tracoco.runs.log import UnlabelledRecord
 
 CHECK_EVERY = 10
 """Steps from one decision to the next."""
@@ -37,6 +39,11 @@ FADED = 0.75
 its fraction of the labelled scans, whichever is less: what early networks mark too much of must not
 count. Of about a hundred runs on real scans, those that lost more ended below supervised learning.
 """
+FORGOTTEN = 0.02
+"""Unlabelled crops count less while the Dice on labelled crops is lower by more than this than when
+they began to count: what they teach contradicts the labels. Of 27 runs, those in which unlabelled
+crops helped lost 0.013 at most, and those in which they did harm 0.033 to 0.061, but for a pancreas
+(docs/explanation/recipe.md)."""
 LOST = 0.4
 """A class is lost below this part of the same."""
 ABSENT = 0.25
@@ -70,6 +77,10 @@ class UnlabelledWeight:
         """Largest value; half as large each time that a class was lost."""
         self.trusted = 1.0
         """Part of the limit that the agreement allowed when unlabelled crops began to count."""
+        self.known_before = 0.0
+        """Dice on labelled crops when unlabelled ones began to count."""
+        self.forgotten = False
+        """Whether it is less by now, so that unlabelled crops count less."""
         self.began: int | None = None
         """The step at which unlabelled crops began to count; None if they do not yet."""
         self.supervised_until: int | None = None
@@ -81,6 +92,12 @@ class UnlabelledWeight:
         """Classes that fade at the moment."""
         self.lost: list[int] = []
         """Classes that were lost at the last decision, so that unlabelled crops must begin anew."""
+
+    def record(self) -> UnlabelledRecord:
+        """What a step's log says of it."""
+        return UnlabelledRecord(
+            self.value, self.known, self.agreement, self.doubted, self.forgotten
+        )
 
     @staticmethod
     def due(step: int) -> bool:
@@ -161,10 +178,12 @@ class UnlabelledWeight:
         if self.began is None:
             if self._settled and self._agreed and self._all_present():
                 self.began = self.supervised_until = step + 1
-                self.trusted = self._trust
+                self.trusted, self.known_before = self._trust, self.known
             return
         self.fading, self.lost = self._below(FADED), self._below(LOST)
-        wanted = self.value * FALL if self.fading else min(self.limit, self.value + RISE)
+        self.forgotten = self.known < self.known_before - FORGOTTEN
+        falls = self.fading or self.forgotten
+        wanted = self.value * FALL if falls else min(self.limit, self.value + RISE)
         allowed = self.limit * min(self.trusted, self._trust)
         self.value, self.doubted = min(wanted, allowed), allowed < wanted
         if self.lost:
@@ -191,7 +210,8 @@ class UnlabelledWeight:
 
     def _begin_anew(self) -> None:
         """Wait until labelled crops are known again, and let unlabelled ones count less then."""
-        self.value, self.began, self.fading, self.doubted = 0.0, None, [], False
+        self.value, self.began, self.fading = 0.0, None, []
+        self.doubted = self.forgotten = False
         self.limit /= 2
         self._dice.clear()
         self._figures.clear()
@@ -206,6 +226,8 @@ class UnlabelledWeight:
             "value": self.value,
             "limit": self.limit,
             "trusted": self.trusted,
+            "known_before": self.known_before,
+            "forgotten": self.forgotten,
             "began": self.began,
             "supervised_until": self.supervised_until,
             "fading": list(self.fading),
@@ -218,7 +240,9 @@ class UnlabelledWeight:
         self._figures = deque(state["figures"], maxlen=FRACTION_WINDOW)
         self._largest, self._seen = list(state["largest"]), list(state["seen"])
         self.value, self.limit, self.began = state["value"], state["limit"], state["began"]
-        self.trusted = state.get("trusted", 1.0)  # older checkpoints do not have it
+        self.trusted = state.get("trusted", 1.0)  # older checkpoints have none of these three
+        self.known_before = state.get("known_before", 0.0)
+        self.forgotten = state.get("forgotten", False)
         self.supervised_until = state["supervised_until"]
         self.fading, self.doubted = list(state["fading"]), state["doubted"]
 

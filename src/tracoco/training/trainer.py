@@ -24,7 +24,7 @@ from tracoco.runs.folder import (
     save_checkpoint,
     supervised_weights,
 )
-from tracoco.runs.log import StepRecord, UnlabelledRecord
+from tracoco.runs.log import StepRecord
 from tracoco.training import contract
 from tracoco.training.acceleration import Acceleration, accelerate
 from tracoco.training.distributed import Process
@@ -211,7 +211,7 @@ class Trainer:
 
         The weights that predict are asked for the labelled crops. All processes decide alike.
         """
-        used, agreement, doubted = weight.value, weight.agreement, weight.doubted
+        used = weight.record()
         weight.see(record.health)
         due = weight.due(self.step)
         if due:
@@ -226,7 +226,7 @@ class Trainer:
                 self._restore(load_checkpoint(path, self.process.device))
         return replace(
             record,
-            unlabelled=UnlabelledRecord(used, weight.known, agreement, doubted),
+            unlabelled=used,
             restrained=tuple(self.class_names[index] for index in weight.fading),
             lost=tuple(self.class_names[index] for index in weight.lost) if due else (),
         )
