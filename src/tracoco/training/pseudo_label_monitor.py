@@ -39,13 +39,13 @@ FADED = 0.75
 its fraction of the labelled scans, whichever is less: what early networks mark too much of must not
 count. Of about a hundred runs on real scans, those that lost more ended below supervised learning.
 """
+LOST = 0.4
+"""A class is lost below this part of the same."""
 FORGOTTEN = 0.02
 """Unlabelled crops count less while the Dice on labelled crops is lower by more than this than when
 they began to count: what they teach contradicts the labels. Of 23 runs, those in which they helped
 lost 0.013 at most, and those in which they did harm 0.033 to 0.061, but for one on a pancreas
 (docs/explanation/recipe.md)."""
-LOST = 0.4
-"""A class is lost below this part of the same."""
 ABSENT = 0.25
 """Before unlabelled crops begin to count, the pseudo-labels must have at least this part of each
 class's fraction of the labelled scans."""
@@ -56,7 +56,7 @@ AGREED = 0.75
 """The same Dice from which they may begin to count."""
 RISE, FALL = 0.1, 0.5
 """What is added to the weight at a decision without a fading class, and what it is multiplied by
-at one with some."""
+at one with some, or while labelled crops are forgotten."""
 
 
 class UnlabelledWeight:
