@@ -149,11 +149,12 @@ def test_two_nodes_whose_locks_of_files_are_local_do_not_train_the_same_run(
     local = tmp_path / "local"
     local.mkdir()
     (local / "sitecustomize.py").write_text("import fcntl\nfcntl.flock = lambda *_: None\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(local), os.environ["PYTHONPATH"]]))
+    paths = [str(local), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     first, second, run = tmp_path / "first", tmp_path / "second", tmp_path / "run"
-    (number,) = submit(words(project, run, 5000), first)
+    (number,) = submit(words(project, run, 50_000), first)
     wait_for_steps(run, 5, first)
-    submit([*words(project, run, 5000), "--resume"], second)
+    submit([*words(project, run, 50_000), "--resume"], second)
     (refused,) = ended(second)
     (writer,) = tc.jobs(first)
     assert (refused.state, writer.state) == ("failed", "running")
