@@ -76,7 +76,7 @@ def test_a_run_that_fails_is_told_after_the_table_of_the_others(
     assert failed.returncode == 2
     assert "Balls: 1 of 2 runs done" in failed.stdout
     assert "balls-supervised-2-labels-seed0: " in failed.stderr
-    assert "the loss is not finite" in failed.stderr
+    assert "the loss of method 'supervised' is not finite" in failed.stderr
     assert [path.name for path in (tmp_path / "grid").iterdir()] == [
         "balls-cps-2-labels-seed0.json"
     ]
