@@ -102,7 +102,8 @@ training part without their labels, for the rows that can use them. This page is
 Since most of these runs were made, unlabelled crops begin to count later, and never count more than
 two networks agreed before ([recipe.md](recipe.md#when-unlabelled-scans-count)). The rows CPS and
 TraCoCo of the Left Atrium's main table were trained so; all other rows of methods that use
-unlabelled scans, and the tables of parts, of labels and of slices, are of before.
+unlabelled scans, and the tables of parts, of labels and of slices, are of before. So are the
+minutes of `supervised-minutes` there, which are more than TraCoCo takes now.
 
 """
 
