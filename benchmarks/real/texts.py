@@ -99,11 +99,12 @@ same few labels for every row, but for the one that has all of them; and the oth
 training part without their labels, for the rows that can use them. This page is made by
 `make real-page` from the files in `benchmarks/real/results`.
 
-Since most of these runs were made, unlabelled crops begin to count later, and never count more than
-two networks agreed before ([recipe.md](recipe.md#when-unlabelled-scans-count)). The rows CPS and
-TraCoCo of the Left Atrium's main table were trained so; all other rows of methods that use
-unlabelled scans, and the tables of parts, of labels and of slices, are of before. So are the
-minutes of `supervised-minutes` there, which are more than TraCoCo takes now.
+Most of these runs are older than a change in the training: unlabelled crops now begin to count
+later, and their weight is limited ([recipe.md](recipe.md#when-unlabelled-scans-count)). Only the
+rows CPS and TraCoCo in the main table of the Left Atrium were measured after it. All other rows of
+methods that use unlabelled scans were measured before it, and so were the tables of parts, labels
+and slices. On the Left Atrium, `supervised-minutes` still has the minutes of the older, slower
+TraCoCo.
 
 """
 
