@@ -80,7 +80,7 @@ def _weight_chart(log: Sequence[StepRecord]) -> Chart | None:
     about = (
         "in percent of the method's own weight: 0 until the labelled crops are known and labels "
         "alone teach little more, less where two predictions for unlabelled crops disagree, and "
-        "less while a structure fades from the pseudo-labels"
+        "less while a structure fades from the pseudo-labels or the Dice on labelled crops falls"
     )
     return Chart("weight of unlabelled crops", drawn, f"{number(weight.values[-1])} %", about)
 
