@@ -204,10 +204,9 @@ class TrainingConfig(Settings):
     of the literature; every table and report of such a run says so."""
     unlabelled_weight: Literal["adaptive", "scheduled"] = "adaptive"
     """What decides how much unlabelled crops count, on top of the method's own weights. adaptive:
-    nothing until the labelled crops are known (running Dice) and labels alone teach little more,
-    less where two networks disagree before they teach each other, and less while a structure fades
-    from the pseudo-labels or the Dice on labelled crops falls. scheduled: the method's schedule
-    alone, as in the papers."""
+    nothing until labels alone teach little more (running Dice on labelled crops), less where two
+    networks disagree before they teach each other, and less while a structure fades from the
+    pseudo-labels or that Dice falls. scheduled: the method's schedule alone, as in the papers."""
     ema_decay: float = Field(default=0.99, ge=0, lt=1)
     """Fraction of the averaged weights that each step keeps: an exponential moving average (EMA)
     over about 1 / (1 - ema_decay) steps. Validation and prediction use it. 0: none."""
