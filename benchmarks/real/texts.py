@@ -101,7 +101,7 @@ training part without their labels, for the rows that can use them. This page is
 
 Most of these runs are older than a change in the training: unlabelled crops now begin to count
 later, and their weight is limited ([recipe.md](recipe.md#when-unlabelled-scans-count)). Only the
-rows CPS and TraCoCo in the main table of the Left Atrium were measured after it. All other rows of
+rows CPS and TraCoCo of the Left Atrium and BraTS were measured after it. All other rows of
 methods that use unlabelled scans were measured before it, and so were the tables of parts, labels
 and slices. On the Left Atrium, `supervised-minutes` still has the minutes of the older, slower
 TraCoCo.
