@@ -230,7 +230,7 @@ def readme_block(grids: Grids) -> str:
         cells = [f"{mean_of(row, 'dice'):.1f}" if row and row.results else "" for row in rows]
         lines.append([ROWS[name], *cells])
     head = ["mean Dice (%) on held-out test scans", *(COLUMNS[data] for data in known)]
-    return (f"{headline(found)}\n\n" if found else "") + table(head, lines)
+    return (f"{fill(headline(found), 100)}\n\n" if found else "") + table(head, lines)
 
 
 def with_results(readme: str, grids: Grids) -> str:
