@@ -3,8 +3,10 @@
 python scripts/check_dist.py
 
 Everything that the package needs at run time must be in both files. The wheel is installed with
-pinned versions into a new virtual environment, where a small training goes from scans to a report;
-then the sdist is installed in its place. `--contents` stops before the installation.
+pinned versions into a new virtual environment. There the demo runs, and a small training goes from
+scans to a report and to an ONNX file, which an environment without torch must predict with alike.
+Then the sdist is installed in its place. `--write` puts the times of a new user's first commands
+into docs/getting-started.md; `--contents` stops before the installation.
 """
 
 import argparse
@@ -39,8 +41,28 @@ QUIET = (
     *("--quiet", "--disable-pip-version-check", "--constraint", str(ROOT / "constraints.txt")),
 )
 """Options of every installation."""
-SMALL = ("training.steps=4", "network.filters=4", "data.crop=[16, 16, 16]")
-SCANS = "import tracoco as tc; tc.demo_scans('demo', progress=False)"
+WITHOUT_TORCH = "numpy scipy nibabel pydantic pyyaml typer rich packaging onnxruntime"
+"""What a prediction with an ONNX file needs, as docs/how-to/export.md says."""
+SAME = 0.9999
+"""Fraction of the voxels that must have the same label with ONNX as with the run."""
+PAGE = ROOT / "docs" / "getting-started.md"
+BEGIN = "<!-- times: made by `python scripts/check_dist.py --write` -->\n"
+END = "<!-- end of times -->\n"
+COMPARE = """
+import importlib.util, sys
+from pathlib import Path
+import nibabel, numpy
+if importlib.util.find_spec("torch"):
+    sys.exit("torch is installed")
+one, two = (
+    {path.name: numpy.asarray(nibabel.load(path).dataobj) for path in Path(name).glob("*.nii.gz")}
+    for name in sys.argv[1:]
+)
+if one.keys() != two.keys():
+    sys.exit(f"other scans: {sorted(one)} and {sorted(two)}")
+print(numpy.mean([(labels == two[name]).mean() for name, labels in one.items()]))
+"""
+"""Prints the fraction of voxels with the same label in two folders of predictions."""
 OWN_LOOP = (
     "import tracoco as tc, torch; volume = torch.rand(1, 20, 20, 20); "
     "first, second, overlap = tc.crop_pair(volume, (8, 8, 8)); print(first.shape, overlap)"
@@ -100,51 +122,87 @@ def run(command: Sequence[str], cwd: Path) -> str:
 
 
 class Environment:
-    """A new virtual environment with nothing in it, and a folder to work in."""
+    """A new virtual environment with nothing in it."""
 
-    def __init__(self, root: Path) -> None:
-        """Make the environment."""
-        self.root, self.work = root / "environment", root / "work"
-        self.work.mkdir()
-        venv.create(self.root, with_pip=True)
-        self.bin = self.root / ("Scripts" if os.name == "nt" else "bin")
+    def __init__(self, root: Path, work: Path) -> None:
+        """Make the environment; its programs run in the folder `work`."""
+        self.work, self.times = work, list[tuple[str, float]]()
+        venv.create(root, with_pip=True)
+        self.bin = root / ("Scripts" if os.name == "nt" else "bin")
 
-    def __call__(self, program: str, *arguments: str) -> str:
-        """Run a program of the environment, and say how long it took."""
+    def __call__(self, program: str, *arguments: str, shown: str | None = None) -> str:
+        """Run a program of the environment, and say how long it took.
+
+        With `shown`, the time is one of those for the documentation, under this name.
+        """
         began = time.monotonic()
         found = run([str(self.bin / program), *arguments], self.work)
-        shown = " ".join([program, *(word for word in arguments if word not in QUIET)])
-        print(f"{time.monotonic() - began:6.1f} s  {shown[:90]}", flush=True)
+        seconds = time.monotonic() - began
+        line = " ".join([program, *(word for word in arguments if word not in QUIET)])
+        print(f"{seconds:6.1f} s  {line[:90]}", flush=True)
+        if shown is not None:
+            self.times.append((shown, seconds))
         return found
 
-    def install(self, *what: str) -> None:
+    def install(self, *what: str, shown: str | None = None) -> None:
         """Install with the versions of constraints.txt."""
-        self("pip", "install", *QUIET, *what)
+        self("pip", "install", *QUIET, *what, shown=shown)
 
 
-def try_installed(there: Environment) -> None:
-    """The way from scans to a report, and what reads the package's own data files."""
-    settings = [word for setting in SMALL for word in ("--set", setting)]
-    there("python", "-c", SCANS)
-    there("tracoco", "init", "demo/scans", "-o", "heart", "--validation", "2")
+def try_first_commands(there: Environment) -> None:
+    """What docs/getting-started.md asks a new user to type."""
+
+    def type_(command: str) -> None:
+        there(*command.split(), shown=f"`{command}`")
+
+    run_folder = "heart/runs/tracoco-seed0"
+    type_("tracoco demo")
+    type_("tracoco init demo/scans -o heart --validation 2")
+    type_("tracoco prepare heart")
+    type_("tracoco train heart --minutes 2")
+    type_(f"tracoco predict {run_folder} demo/test/images labels")
+    type_("tracoco evaluate labels demo/test/labels")
+    type_(f"tracoco report {run_folder}")
+    type_(f"tracoco export {run_folder} --format onnx -o heart.onnx")
+    if len(list((there.work / "labels").glob("*.nii.gz"))) != 12:
+        sys.exit("predict did not write 12 labels")
+
+
+def try_data_files(there: Environment) -> None:
+    """What reads the package's own data files."""
     there("tracoco", "plan", "heart")
-    there("tracoco", "prepare", "heart")
-    there("tracoco", "train", "heart", "-o", "run", "--device", "cpu", *settings)
-    there("tracoco", "predict", "run", "demo/test/images", "labels")
-    there("tracoco", "evaluate", "labels", "demo/test/labels")
-    there("tracoco", "report", "run")
     there("tracoco", "methods", "tracoco")
     there("tracoco", "presets", "la-8-as-released")
     there("tracoco", "paper", "component-ablation")
     there("python", "-c", OWN_LOOP)
-    if len(list((there.work / "labels").glob("*.nii.gz"))) != 12:
-        sys.exit("predict did not write 12 labels")
+
+
+def try_without_torch(bare: Environment, wheel: Path) -> None:
+    """Predict with the ONNX file where torch is not installed."""
+    bare.install("--no-deps", str(wheel))
+    bare.install(*WITHOUT_TORCH.split(), shown="installing tracoco without torch, with onnxruntime")
+    command = "tracoco predict heart.onnx demo/test/images without-torch"
+    bare(*command.split(), shown=f"`{command}`")
+    same = float(bare("python", "-c", COMPARE, "labels", "without-torch"))
+    print(f"voxels with the same label without torch: {100 * same:.4f} %")
+    if same < SAME:
+        sys.exit("without torch, predict writes other labels")
+
+
+def write_times(times: Sequence[tuple[str, float]]) -> None:
+    """Put the times into the page for new users."""
+    rows = "".join(f"| {name} | {seconds:,.0f} |\n" for name, seconds in times)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = f"| command | seconds |\n| --- | ---: |\n{rows}"
+    PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
     """Build, look into both files, install, and try."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--contents", action="store_true", help="install nothing")
+    parser.add_argument("--write", action="store_true", help="put the times into the docs")
     arguments = parser.parse_args()
     out = ROOT / "dist"
     out.mkdir(exist_ok=True)
@@ -159,16 +217,23 @@ def main() -> None:
     if arguments.contents:
         return
     with tempfile.TemporaryDirectory() as folder:
-        there = Environment(Path(folder))
-        there.install("torch")
-        there.install(str(wheel))
+        work = Path(folder) / "work"
+        work.mkdir()
+        there = Environment(Path(folder) / "environment", work)
+        there.install("torch", shown="installing torch")
+        there.install(f"{wheel}[onnx]", shown="installing tracoco, with what an export needs")
         version = there("tracoco", "--version").strip()
         there("tracoco", "--help")
-        there("tracoco", "doctor", "--json")
-        try_installed(there)
+        there("tracoco", "doctor", "--json", shown="`tracoco doctor`")
+        try_first_commands(there)
+        try_data_files(there)
+        bare = Environment(Path(folder) / "without-torch", work)
+        try_without_torch(bare, wheel)
         there.install("--force-reinstall", "--no-deps", str(sdist))
         if there("tracoco", "--version").strip() != version:
             sys.exit("the sdist installs another version than the wheel")
+    if arguments.write:
+        write_times([*there.times, *bare.times])
     print("the wheel and the sdist work")
 
 
