@@ -43,7 +43,8 @@ def train(
     ] = None,
     overrides: Overrides = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Train for this long, instead of a number of steps.")
+        float | None,
+        typer.Option(help="Train for at most this long, instead of a number of steps."),
     ] = None,
     fold: Annotated[
         int | None, typer.Option(min=1, help="Hold out this fold of the project, from 1.")
@@ -80,6 +81,7 @@ def train(
     Stop a training with Ctrl-C and continue it with --resume: nothing is lost.
 
     With --minutes, the time of a step is measured first, and the run records the number of steps.
+    It may end earlier: steps are faster until unlabelled scans count.
 
     With --fold, the run learns from the labels of the other folds (`tracoco init --folds`), and no
     scan of a patient of this fold is used. `tracoco cross-validate` scores all folds.

@@ -26,7 +26,8 @@ def update(
     ] = False,
     overrides: Overrides = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Train for this long, instead of a number of steps.")
+        float | None,
+        typer.Option(help="Train for at most this long, instead of a number of steps."),
     ] = None,
     init_from: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Start from this run, not the newest one.")
