@@ -131,6 +131,9 @@ def test_the_run_says_how_many_steps_the_minutes_are(
     assert length._in_words(30, 1240, StepTime(1.4512)) == (
         "30 minutes on this machine: 1,240 steps of 1.45 s"
     )
+    assert length._in_words(1, 240, StepTime(1.4, early=0.3)) == (
+        "1 minute on this machine: 240 steps of 1.4 s (0.3 s until unlabelled scans count)"
+    )
 
 
 def test_without_minutes_a_run_is_recorded_as_before() -> None:
@@ -164,3 +167,24 @@ def test_the_help_has_it() -> None:
     text = CliRunner().invoke(app, ["train", "--help"]).output
     assert "--minutes" in text
     assert "instead of a number of steps" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ([], True),
+        (["training.unlabelled_weight=scheduled"], False),
+        (["method.name=supervised"], False),
+    ],
+)
+def test_a_run_too_short_for_unlabelled_scans_says_so(
+    project: Project,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    settings: list[str],
+    *,
+    told: bool,
+) -> None:
+    config = load_config(None, ["network.filters=4", "training.steps=3", *settings])
+    train(project, config, tmp_path / "run", device="cpu", console=progress_console())
+    assert ("warning: unlabelled scans never counted" in capsys.readouterr().err) is told

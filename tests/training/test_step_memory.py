@@ -95,7 +95,7 @@ def test_the_count_is_what_a_step_really_takes(
 ) -> None:
     settings = [*SMALL, "network.filters=16", f"method.name={method}", f"network.name={network}"]
     settings += [f"training.checkpointing={checkpointing}", "training.steps=2"]
-    settings += ["training.unlabelled_weight=scheduled"]  # at once, or unlabelled crops cost nothing
+    settings += ["training.unlabelled_weight=scheduled"]  # or they cost nothing
     words = [sys.executable, "-c", PROGRAM, str(size), *settings]
     here = Path(__file__).parent
     # Blocks that are given back leave at once; by default the allocator holds many in reserve.

@@ -16,7 +16,8 @@ from tracoco.project.folder import Project
 from tracoco.training import step_time
 from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
-from tracoco.training.step_time import FEWEST, StepTime, measured_step, timed_steps
+from tracoco.training.pseudo_label_monitor import EARLIEST, UnlabelledWeight
+from tracoco.training.step_time import FEWEST, StepTime, timed_steps
 
 SMALL = ["network.filters=4", "data.workers=1", "data.crop=[16, 16, 16]"]
 ALONE = Process(0, 1, torch.device("cpu"))
@@ -73,6 +74,33 @@ def test_steps_of_a_run_within_minutes() -> None:
     assert StepTime(200.0).steps_within(1, training) == FEWEST
 
 
+def test_steps_before_unlabelled_crops_count_take_less() -> None:
+    time, training = StepTime(2.0, early=0.5), TrainingConfig()
+    assert EARLIEST == 200
+    assert time.run_seconds(120, training) == 60
+    assert time.steps_within(1, training) == 120
+    assert time.steps_within(5, training) == 200 + 100  # 100 seconds, and 200 for the others
+    assert StepTime(2.0).steps_within(1, training) == 30
+
+
+def test_unlabelled_crops_never_count_before_the_earliest_step() -> None:
+    weight = UnlabelledWeight([0.9, 0.1])
+    for step in range(EARLIEST + 10):
+        if weight.due(step):
+            weight.decide(step, [90.0, 200.0], [])
+        assert (weight.began is not None) == (step + 1 >= EARLIEST)
+
+
+@pytest.mark.parametrize(
+    "settings", [["method.name=supervised"], ["training.unlabelled_weight=scheduled"]]
+)
+def test_without_the_adaptive_weight_all_steps_are_alike(
+    project: Project, settings: list[str]
+) -> None:
+    experiment = Experiment.of(project, load_config(None, [*SMALL, *settings]))
+    assert timed_steps(experiment, ALONE, StopRequest(), 0.1).early == 0
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where temporary files go."""
@@ -85,8 +113,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_real_step_is_measured_and_leaves_nothing(project: Project, temporary: Path) -> None:
     before = torch.random.get_rng_state()
     names = sorted(path.name for path in project.root.rglob("*"))
-    time = measured_step(project, load_config(None, SMALL), "cpu", limit=0.1)
+    experiment = Experiment.of(project, load_config(None, SMALL))
+    time = timed_steps(experiment, ALONE, StopRequest(), 0.1)
     assert min(time.seconds, time.validation, time.saving) > 0
+    assert 0 < time.early <= time.seconds
     assert torch.equal(torch.random.get_rng_state(), before)
     assert list(temporary.glob("tracoco-*")) == []
     assert sorted(path.name for path in project.root.rglob("*")) == names

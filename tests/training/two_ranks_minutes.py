@@ -11,6 +11,7 @@ from tracoco.project.folder import Project
 from tracoco.training import step_time
 from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
+from tracoco.training.step_time import StepTime
 from tracoco.training.train import train
 
 SETTINGS = ["network.filters=4", "data.workers=0", "data.crop=[16, 16, 8]", "training.minutes=0.6"]
@@ -19,10 +20,10 @@ MEASURED = step_time._own_times
 
 def told_times(
     experiment: Experiment, process: Process, stop: StopRequest, limit: float, folder: Path
-) -> tuple[float, float, float]:
+) -> StepTime:
     """Measure, and tell other times than those: the second process is slower."""
     MEASURED(experiment, process, stop, min(limit, 0.1), folder)
-    return (3.0, 0.0, 0.0) if process.rank == 1 else (1.0, 0.75, 0.25)
+    return StepTime(3.0) if process.rank == 1 else StepTime(1.0, 0.75, 0.25, 0.5)
 
 
 if __name__ == "__main__":
@@ -30,6 +31,6 @@ if __name__ == "__main__":
     config = load_config(None, SETTINGS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step_time, "_own_times", told_times)
-        # Both take the slower step of the second process, and the first one's other times:
-        # 11 steps, one validation and two checkpoints are 34.25 s, of 36; 12 steps would be 37.25.
-        assert train(project, config, out / "run", device="cpu").steps == 11
+        # Both take the slower step of the second process, and the first one's other times: 69
+        # steps of half a second each, one validation and two checkpoints are 35.75 s, of 36.
+        assert train(project, config, out / "run", device="cpu").steps == 69

@@ -27,6 +27,8 @@ CHECK_EVERY = 10
 """Steps from one decision to the next."""
 WINDOW = 10
 """Decisions whose Dice is averaged: a hundred steps."""
+EARLIEST = 2 * WINDOW * CHECK_EVERY
+"""Steps that a run takes at least before unlabelled crops may count: two windows are compared."""
 FRACTION_WINDOW = 3
 """Decisions whose class fractions are averaged. In a run that failed, a structure was gone from the
 pseudo-labels within fifty steps."""

@@ -4,24 +4,24 @@ import gc
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import ceil, prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from tracoco.config import Config, TrainingConfig
+from tracoco.config import TrainingConfig
 from tracoco.data.batch import Batch
 from tracoco.data.source import batches
 from tracoco.errors import Stopped
 from tracoco.evaluation.validation import mean_dice
 from tracoco.methods.method import evaluating
 from tracoco.processes import StopRequest
-from tracoco.project.folder import Project
 from tracoco.training.acceleration import accelerate
-from tracoco.training.distributed import Process, joined_process, let_train_fast
+from tracoco.training.distributed import Process
 from tracoco.training.experiment import Experiment
+from tracoco.training.pseudo_label_monitor import EARLIEST
 from tracoco.training.starting_weights import load_start
 from tracoco.training.trainer import Trainer
 
@@ -29,8 +29,6 @@ WARM_UP = 3
 """First steps, which are slower than others and are not counted."""
 TIMED_STEPS, TIMED_SECONDS = 5, 5.0
 """What is counted, at the least: so many steps, for so long."""
-LIMIT = 60.0
-"""Seconds after which a measurement ends with what it has, unless told otherwise."""
 FEWEST = 10
 """Steps of the shortest run."""
 ENDLESS = 10**9
@@ -49,37 +47,24 @@ class StepTime:
     """Of scoring all cases that choose `best`; 0 where there are none."""
     saving: float = 0.0
     """Of writing a checkpoint."""
+    early: float = 0.0
+    """Of a step before unlabelled crops may count; 0 where they count from the first step on."""
 
     def run_seconds(self, steps: int, training: TrainingConfig) -> float:
         """Of a run of so many steps, if each of its validations saves a new `best`."""
         validations = ceil(steps / training.validate_every) if self.validation else 0
         savings = ceil(steps / training.save_every) + validations
-        return steps * self.seconds + validations * self.validation + savings * self.saving
+        early = min(steps, EARLIEST) if self.early else 0
+        taken = early * self.early + (steps - early) * self.seconds
+        return taken + validations * self.validation + savings * self.saving
 
     def steps_within(self, minutes: float, training: TrainingConfig) -> int:
         """The most steps that a run can take in this time, and never fewer than `FEWEST`."""
-        most = int(60 * minutes / self.seconds)
+        most = int(60 * minutes / min(self.seconds, self.early or self.seconds))
         fitting = bisect_right(
             range(1, most + 1), 60 * minutes, key=lambda steps: self.run_seconds(steps, training)
         )
         return max(FEWEST, fitting)
-
-
-def measured_step(
-    project: Project, config: Config, device: str = "auto", *, limit: float = LIMIT
-) -> StepTime:
-    """What a run with these settings takes on this machine; nothing of the run is made.
-
-    Args:
-        project: it is prepared.
-        config: the settings; `steps` and `minutes` may be anything.
-        device: as for a training.
-        limit: seconds after which no further step is timed, and no further case is scored.
-    """
-    experiment = Experiment.of(project, config)
-    with joined_process(device) as process:
-        let_train_fast(process.device)
-        return timed_steps(experiment, process, StopRequest(), limit)
 
 
 def timed_steps(
@@ -94,25 +79,38 @@ def timed_steps(
             own = _own_times(experiment, process, stop, limit, Path(folder))
     finally:
         _let_go(process.device, compiled=experiment.config.training.compile)
-    step, validation, saving = process.largest([round(1e6 * part) for part in own])
-    return StepTime(max(1, step) / 1e6, validation / 1e6, saving / 1e6)
+    slowest = process.largest([round(1e6 * part) for part in astuple(own)])
+    seconds, *others = (part / 1e6 for part in slowest)
+    return StepTime(max(1e-6, seconds), *others)
 
 
 def _own_times(
     experiment: Experiment, process: Process, stop: StopRequest, limit: float, folder: Path
-) -> tuple[float, float, float]:
-    """Seconds of a step, a validation and a checkpoint in this process."""
+) -> StepTime:
+    """What the parts of the run take in this process."""
     trainer = _copy(experiment, process, folder)
-    workers, pinned = experiment.config.data.workers, process.device.type == "cuda"
-    source, times = experiment.source(process), list[float]()
+    watched, trainer.unlabelled = trainer.unlabelled, None  # as when unlabelled crops count
+    seconds, early = _step_seconds(experiment, trainer, stop, limit), 0.0
+    if watched:
+        trainer.unlabelled = watched
+        early = min(seconds, _step_seconds(experiment, trainer, stop, limit))
+    validation = _validation_seconds(experiment, trainer, limit) if process.leads else 0.0
+    began = process.clock()
+    trainer.save("last.pt")
+    return StepTime(seconds, validation, process.clock() - began, early)
+
+
+def _step_seconds(
+    experiment: Experiment, trainer: Trainer, stop: StopRequest, limit: float
+) -> float:
+    """Seconds of a step, with the wait for its batch."""
+    process, workers = trainer.process, experiment.config.data.workers
+    source, pinned, times = experiment.source(process), process.device.type == "cuda", list[float]()
     with closing(batches(source, trainer.step, ENDLESS, workers, pinned=pinned)) as read:
         signal = trainer.fit(_until_timed(read, times, process, limit), None, stop).signal
     if signal:
         raise Stopped("stopped before the first step; nothing is saved", signal)
-    validation = _validation_seconds(experiment, trainer, limit) if process.leads else 0.0
-    began = process.clock()
-    trainer.save("last.pt")
-    return _mean_seconds(times), validation, process.clock() - began
+    return _mean_seconds(times)
 
 
 def _copy(experiment: Experiment, process: Process, folder: Path) -> Trainer:
@@ -138,7 +136,6 @@ def _copy(experiment: Experiment, process: Process, folder: Path) -> Trainer:
         labelled_fractions=experiment.labelled_fractions,
     )
     trainer.step = experiment.config.training.length // 2
-    trainer.unlabelled = None  # as when unlabelled crops count, which takes longer
     return trainer
 
 

@@ -54,7 +54,7 @@ from tracoco.training.step_time import StepTime, timed_steps
 from tracoco.training.trainer import Trainer
 
 TIMED_FRACTION = 0.05
-"""Of the minutes: so long at most are steps timed, and as long cases scored."""
+"""Of the minutes: so long at most are steps of each kind timed, and as long cases scored."""
 
 
 def with_recorded_steps(config: Config, folder: RunFolder) -> Config:
@@ -95,6 +95,8 @@ def _with_steps(config: Config, steps: int) -> Config:
 def _in_words(minutes: float, steps: int, time: StepTime) -> str:
     noun = "minute" if minutes == 1 else "minutes"
     line = f"{minutes:g} {noun} on this machine: {steps:,} steps of {short(time.seconds)} s"
+    if time.early and short(time.early) != short(time.seconds):
+        line += f" ({short(time.early)} s until unlabelled scans count)"
     return f"{line}, validations of {short(time.validation)} s" if time.validation else line
 
 
@@ -272,6 +274,12 @@ def opened_logger(
             trainer.folder, trainer.step, fractions, display, advice=advice, tracking=tracking
         ) as logger:
             yield logger
+        watched = trainer.unlabelled
+        if trainer.step == steps and watched and watched.supervised_until is None:
+            display.say(
+                "warning: unlabelled scans never counted, so the run has learnt from labels alone; "
+                "more steps or more labels may help (the report says why)"
+            )
 
 
 def open_folder(
