@@ -220,7 +220,8 @@ def _network_text(row: Row) -> str:
 
 def _seeds_text(row: Row) -> str:
     """How many seeds are done, and of how many where some are missing."""
-    done, all_runs = len(row.results), len(row.runs)
+    done = len(row.results)
+    all_runs = len(row.runs) or done  # a peer has no grid
     return str(done) if done == all_runs else f"{done} of {all_runs}"
 
 
