@@ -106,9 +106,9 @@ unlabelled scans save. BCP, TraCoCo with cross-entropy, and the tables of parts 
 measured before it. TraCoCo takes half the time since then: `supervised-minutes` trained for as long
 as it took before, which is longer than it takes now.
 
-On the pancreas the two networks never agreed enough for unlabelled crops to count, in any seed (0.62
-to 0.69 at the end; they begin at 0.75). So CPS and TraCoCo are supervised trainings there, and what
-they differ by is chance.
+On the pancreas the two networks never agreed enough for unlabelled crops to count, in any seed
+(0.62 to 0.69 at the end; they begin at 0.75). So CPS and TraCoCo are supervised trainings there,
+and what they differ by is chance.
 
 """
 
