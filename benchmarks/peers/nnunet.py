@@ -69,7 +69,7 @@ TASKS = {
     "la": Task(8, {"nnunet": 10, "nnunet-short": 1.3}),
     "hippocampus": Task(3, {"nnunet": 7.5, "nnunet-short": 1.2}),
     "brats19": Task(10, {"nnunet": 6.5, "nnunet-short": 1.2}),
-    "btcv-pancreas": Task(4, {"nnunet": 13, "nnunet-short": 1.3}),
+    "btcv-pancreas": Task(4, {"nnunet": 2, "nnunet-short": 1.3}),
 }
 
 

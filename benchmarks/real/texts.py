@@ -88,7 +88,7 @@ ABOUT_PEER = """nnU-Net 2.8.1 by its own code and plans, on the same labelled sc
 the grid that our networks see, for the minutes that our runs took, on one core, and scored on the
 same cases. It does not use unlabelled scans. It is made for a GPU and for 250,000 steps, and takes
 far fewer here: these rows say what it gives on such a machine, and nothing of what it gives on
-another one.
+another one. On the pancreas two minutes are 32 of its steps, too few to learn anything.
 `python -m benchmarks.peers.nnunet --help` tells how they are made."""
 
 HEAD = """# Results
@@ -104,7 +104,7 @@ later, and their weight is limited ([recipe.md](recipe.md#when-unlabelled-scans-
 TraCoCo were measured after it in the main table, and so was the number of labels that unlabelled
 scans save. BCP, TraCoCo with cross-entropy, and the tables of parts and of slices were measured
 before it. TraCoCo takes half the time since then: `supervised-minutes` trained for as long as it
-took before, which is longer than it takes now.
+took before, which is longer than it takes now, but for the pancreas.
 
 On the pancreas the two networks never agreed enough for unlabelled crops to count, in any seed
 (0.62 to 0.69 at the end; they begin at 0.75). So CPS and TraCoCo are supervised trainings there,
