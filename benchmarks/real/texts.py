@@ -103,8 +103,9 @@ A part of these runs is older than a change in the training: unlabelled crops no
 later, and their weight is limited ([recipe.md](recipe.md#when-unlabelled-scans-count)). CPS and
 TraCoCo were measured after it in the main table, and so was the number of labels that unlabelled
 scans save. BCP, TraCoCo with cross-entropy, and the tables of parts and of slices were measured
-before it. TraCoCo takes half the time since then: `supervised-minutes` trained for as long as it
-took before, which is longer than it takes now, but for the pancreas.
+before it. TraCoCo takes a half to two thirds of the time since then, and less on the pancreas.
+`supervised-minutes` was trained anew on the pancreas alone: elsewhere it trained for as long as
+TraCoCo took before.
 
 On the pancreas the two networks never agreed enough for unlabelled crops to count, in any seed
 (0.62 to 0.69 at the end; they begin at 0.75). So CPS and TraCoCo are supervised trainings there,
