@@ -41,8 +41,9 @@ QUIET = (
     *("--quiet", "--disable-pip-version-check", "--constraint", str(ROOT / "constraints.txt")),
 )
 """Options of every installation."""
-WITHOUT_TORCH = "numpy scipy nibabel pydantic pyyaml typer rich packaging onnxruntime"
-"""What a prediction with an ONNX file needs, as docs/how-to/export.md says."""
+EXPORT_PAGE = ROOT / "docs" / "how-to" / "export.md"
+WITHOUT_TORCH = "pip install numpy "
+"""How that page's command begins that installs what a prediction with an ONNX file needs."""
 SAME = 0.9999
 """Fraction of the voxels that must have the same label with ONNX as with the run."""
 PAGE = ROOT / "docs" / "getting-started.md"
@@ -177,10 +178,18 @@ def try_data_files(there: Environment) -> None:
     there("python", "-c", OWN_LOOP)
 
 
+def needed_without_torch() -> list[str]:
+    """The packages that docs/how-to/export.md tells to install."""
+    lines = map(str.strip, EXPORT_PAGE.read_text(encoding="utf-8").splitlines())
+    (command,) = (line for line in lines if line.startswith(WITHOUT_TORCH))
+    return command.split()[2:]
+
+
 def try_without_torch(bare: Environment, wheel: Path) -> None:
     """Predict with the ONNX file where torch is not installed."""
     bare.install("--no-deps", str(wheel))
-    bare.install(*WITHOUT_TORCH.split(), shown="installing tracoco without torch, with onnxruntime")
+    packages = needed_without_torch()
+    bare.install(*packages, shown="installing tracoco without torch, with onnxruntime")
     command = "tracoco predict heart.onnx demo/test/images without-torch"
     bare(*command.split(), shown=f"`{command}`")
     same = float(bare("python", "-c", COMPARE, "labels", "without-torch"))
