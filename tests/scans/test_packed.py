@@ -106,12 +106,12 @@ def freesurfer(path: Path) -> bytes:
     return gzip.compress(gzip.decompress(path.read_bytes()) + bytes(BOMB))
 
 
-def nrrd(path: Path) -> bytes:  # noqa: ARG001
+def nrrd(path: Path) -> bytes:  # noqa: ARG001 - as the others
     header = b"NRRD0004\ntype: uint8\ndimension: 3\nsizes: 2 2 2\nencoding: gzip\n\n"
     return header + gzip.compress(bytes(BOMB))
 
 
-def metaimage(path: Path) -> bytes:  # noqa: ARG001
+def metaimage(path: Path) -> bytes:  # noqa: ARG001 - as the others
     header = b"NDims = 3\nCompressedData = True\nDimSize = 2 2 2\nElementType = MET_UCHAR\n"
     return header + b"ElementDataFile = LOCAL\n" + zlib.compress(bytes(BOMB))
 
